@@ -173,8 +173,7 @@ fn told(args: &[&str]) -> (String, Option<i32>) {
     let out = run(args);
     let said = [out.stdout, out.stderr].concat();
     let said = String::from_utf8_lossy(&said).replace("\\\n", " ");
-    let words: Vec<&str> = said.split_whitespace().collect();
-    (words.join(" "), out.status.code())
+    (crate::one_line(&said), out.status.code())
 }
 
 #[test]
@@ -500,7 +499,7 @@ fn the_verdict_on_a_pod_says_whom_its_pull_holds_up() {
     let why = |args: &[&str]| {
         let o = run(&[args, &at].concat());
         let said = String::from_utf8_lossy(&o.stdout);
-        said.split_whitespace().collect::<Vec<_>>().join(" ")
+        crate::one_line(&said)
     };
     let slow = why(&["why", "s24a/slow"]);
     assert!(slow.starts_with("s24a/slow slow in image"), "{slow}");

@@ -431,7 +431,7 @@ fn the_readme_says_how_many_reports_were_told_right() {
         sum(whole, 2),
     );
     let readme = std::fs::read_to_string(in_repository("README.md")).expect("the page");
-    let readme = readme.split_whitespace().collect::<Vec<_>>().join(" ");
+    let readme = crate::one_line(&readme);
     assert!(readme.contains(&said), "README.md lacks: {said}");
 }
 

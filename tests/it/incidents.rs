@@ -481,9 +481,11 @@ fn what_is_said_of_each_pod_of_an_incident_is_in_every_form() {
         let path = crate::fixture(&format!("{name}.kflow.zst"));
         let path = path.display().to_string();
         let said = |form: &str| kflow(&["why", "--ever", "-o", form, "-s", &path]).1;
-        let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         let rows: Vec<serde_json::Value> = serde_json::from_str(&said("json")).expect("JSON");
-        let (csv, markdown) = (said("csv"), words(&said("markdown").replace('\\', "")));
+        let (csv, markdown) = (
+            said("csv"),
+            crate::one_line(&said("markdown").replace('\\', "")),
+        );
         for row in &rows {
             let told = row["parts"].as_array().expect("parts");
             let of: BTreeSet<&str> = told.iter().filter_map(|p| p["sentence"].as_str()).collect();
@@ -502,12 +504,15 @@ fn what_is_said_of_each_pod_of_an_incident_is_in_every_form() {
         }
         // What the text says deeper than the sentence.
         for line in said("text").lines().filter(|l| l.starts_with("      ")) {
-            let line = words(line);
+            let line = crate::one_line(line);
             let line = line.trim_matches('"');
             others += usize::from(line.starts_with("also: "));
             assert!(markdown.contains(line), "{line} is not in {markdown}");
             let plain = line.replace('"', "\"\"");
-            assert!(words(&csv).contains(&plain), "{plain} is not in {csv}");
+            assert!(
+                crate::one_line(&csv).contains(&plain),
+                "{plain} is not in {csv}"
+            );
         }
     }
     assert!(

@@ -66,6 +66,11 @@ mod watch;
 mod churn;
 mod tui;
 
+/// Joins the words of a text, which may be broken over several lines, by single spaces.
+pub(crate) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the path of a file of the repository.
 pub(crate) fn in_repository(path: impl AsRef<std::path::Path>) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)

@@ -205,7 +205,7 @@ fn many_pods_with_one_trouble_are_one_section() {
         })
         .collect();
     let told = why::report(&why::groups(&owned), now, false);
-    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = crate::one_line(&told);
     assert!(
         told.contains(
             "same 999 more: 499 of shop/deployment/web (web-2, web-4, web-6, …), \
@@ -256,10 +256,10 @@ fn what_follows_from_another_trouble_is_told_below_it() {
             told.dedup();
             assert_eq!(told.len(), all.len(), "{name} at {now}");
             let report = why::report(&why::groups(all.iter().copied()), now, false);
-            let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
+            let report = crate::one_line(&report);
             for group in &groups {
                 for v in group.behind.iter().filter_map(|b| b.first()) {
-                    let sentence = v.sentence.split_whitespace().collect::<Vec<_>>().join(" ");
+                    let sentence = crate::one_line(&v.sentence);
                     assert_eq!(report.matches(&*sentence).count(), 1, "{report}");
                     let head = group.told.first().map_or("", |v| v.cause_id());
                     below.push((name, format!("{} {}", head, v.cause_id())));

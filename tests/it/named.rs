@@ -93,8 +93,7 @@ fn every_command_that_takes_a_pod_is_asked() {
         let help = kflow([command.as_str(), "--help"]).out;
         let is_asked = ["[POD]", "--pod <POD>"].iter().any(|w| help.contains(w));
         if is_asked {
-            let words: Vec<&str> = help.split_whitespace().collect();
-            let text = words.join(" ");
+            let text = crate::one_line(&help);
             let named = "ns/name, name or UID; or of what has pods: KIND/name, ns/KIND/name (deploy, rs, sts, ds, job, cj, rc, pvc), node/name";
             assert!(text.contains(named), "{command}: {text}");
             takes.insert(command);

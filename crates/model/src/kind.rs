@@ -7,8 +7,7 @@ pub const CLAIM: &str = "PersistentVolumeClaim";
 pub const AUTOSCALER: &str = "HorizontalPodAutoscaler";
 pub const BUDGET: &str = "PodDisruptionBudget";
 
-/// Each kind with its words, as kubectl takes them: the shortest, the singular and the plural. `kubectl api-resources` lists
-/// them.
+/// Each kind with its words, as `kubectl api-resources` lists them: the shortest, the singular and the plural.
 pub const WORDS: [(&str, &[&str]); 13] = [
     (POD, &["po", "pod", "pods"]),
     (NODE, &["no", "node", "nodes"]),

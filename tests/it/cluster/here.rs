@@ -350,17 +350,20 @@ fn where_the_apiserver_does_not_answer_every_look_names_the_way_without_it() {
     });
 }
 
+/// Writes a file of a root directory, with its parents.
+fn put(root: &tempfile::TempDir, path: &str, text: &str) {
+    let path = root.path().join(path);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, text).unwrap();
+}
+
 /// What this machine has says nothing of a node that is another machine.
 #[test]
 fn doctor_of_another_node_does_not_tell_of_this_machine() {
     block_on(async {
         let played = Played::start(2, 1).await;
         let root = tempfile::tempdir().unwrap();
-        let put = |path: &str, text: &str| {
-            let path = root.path().join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        };
+        let put = |path, text| put(&root, path, text);
         put(
             "var/lib/kubelet/config.yaml",
             "containerRuntimeEndpoint: unix:///run/crio/crio.sock\n",
@@ -407,11 +410,7 @@ fn doctor_of_another_node_does_not_tell_of_this_machine() {
 #[test]
 fn doctor_asks_the_socket_that_the_kubelet_is_set_to() {
     let root = tempfile::tempdir().unwrap();
-    let put = |path: &str, text: &str| {
-        let path = root.path().join(path);
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(path, text).unwrap();
-    };
+    let put = |path, text| put(&root, path, text);
     put(
         "var/lib/kubelet/config.yaml",
         "containerRuntimeEndpoint: unix:///run/kflow/cri.sock\n",

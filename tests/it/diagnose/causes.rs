@@ -630,8 +630,9 @@ fn a_text_of_several_lines_shows_what_it_shows_on_one() {
             let told = |text| {
                 let (cause, names) = all.best(reason, text, |_| true)?;
                 // Some texts have two blanks in a row.
-                let one_line = |v: &str| v.split_whitespace().collect::<Vec<_>>().join(" ");
-                let names = names.iter().map(|(k, v)| format!("{k}={}", one_line(v)));
+                let names = names
+                    .iter()
+                    .map(|(k, v)| format!("{k}={}", crate::one_line(v)));
                 Some((cause.id, names.collect::<Vec<_>>()))
             };
             let whole = told(text);

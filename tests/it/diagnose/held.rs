@@ -158,9 +158,8 @@ fn of_many_pods_that_keep_a_claim_two_are_named_and_the_others_counted() {
     }
     to.finish().unwrap();
     let said = kflow(["why", "shop/pvc/data", "-s", &file.display().to_string()]).out;
-    let words: Vec<&str> = said.split_whitespace().collect();
     let expected = "it stays as long as pods user, user2 and 3 more exist.";
-    assert!(words.join(" ").contains(expected), "{said}");
+    assert!(crate::one_line(&said).contains(expected), "{said}");
 }
 
 /// By the audit log the apiserver refuses an eviction; without it, what the budget says is told of a cordoned node.

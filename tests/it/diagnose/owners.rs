@@ -20,8 +20,7 @@ fn asked(name: &str, form: &str, args: &[&str]) -> Said {
 pub(super) fn why(name: &str, args: &[&str]) -> (String, Option<i32>) {
     let said = asked(name, "text", args);
     let all = format!("{} {}", said.out, said.err);
-    let words: Vec<&str> = all.split_whitespace().collect();
-    (words.join(" "), said.code)
+    (crate::one_line(&all), said.code)
 }
 
 fn verdicts(name: &str, args: &[&str]) -> Vec<Value> {

@@ -60,7 +60,7 @@ fn a_claim_that_waits_is_told_by_name_without_a_pod() {
             "lost its PersistentVolume",
         ),
     ] {
-        let listed = event.split_whitespace().collect::<Vec<_>>().join(" ");
+        let listed = crate::one_line(&event);
         let (object, told) = ("pvc/data-0 (db)", event.trim());
         for (paste, object) in [
             (format!("{described}{head}{event}"), object),
@@ -88,7 +88,7 @@ fn a_claim_that_waits_is_told_by_name_without_a_pod() {
             let said = text(&o.stdout);
             assert!(said.starts_with(object), "{paste}\n{said}");
             assert!(said.contains(code), "{code}: {paste}\n{said}");
-            let whole = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let whole = crate::one_line(&said);
             assert!(whole.contains(words), "{words}: {paste}\n{said}");
             assert!(!said.contains("The pod waits"), "{said}");
             assert!(!said.contains('<'), "{said}");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn why(args: &[&str]) -> String {
     let o = run(&[&["why"], args].concat());
     let said = text(&o.stdout) + &text(&o.stderr);
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::one_line(&said)
 }
 
 /// What is said of a file with this content.

@@ -610,7 +610,7 @@ fn why_a_container_cannot_be_started_is_told_by_its_last_state() {
     let paste = "    State:          Waiting\n      Reason:       RunContainerError\n    Last State:     Terminated\n      Reason:       StartError\n      Message:      failed to create containerd task: failed to create shim task: OCI runtime create failed: runc create failed: unable to start container process: error during container init: exec: \"\": executable file not found in $PATH\n      Exit Code:    128\n      Started:      Thu, 01 Jan 1970 00:00:00 +0000\n      Finished:     Tue, 21 Jul 2026 15:57:17 +0000\n    Ready:          False\n    Restart Count:  4\nConditions:\n  Type                        Status\n  PodReadyToStartContainers   True \n  Initialized                 True \n  Ready                       False \n  ContainersReady             False \n  PodScheduled                True \n";
     let said = super::fragments::told(&desk, paste);
     assert!(said.contains("KF704"), "{said}");
-    let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = crate::one_line(&said);
     let words = "executable file not found in $PATH";
     assert!(joined.contains(words), "{said}");
 }

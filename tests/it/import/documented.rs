@@ -7,7 +7,7 @@ use super::fragments::told;
 /// What is said of a text, on one line.
 fn said(desk: &Desk, paste: &str) -> String {
     let said = told(desk, paste).replace("\\\n", " ");
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::one_line(&said)
 }
 
 #[test]

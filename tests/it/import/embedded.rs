@@ -96,7 +96,7 @@ fn a_part_of_an_object_is_enough() {
             fenced,
         ] {
             let said = told(&desk, &paste);
-            let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = crate::one_line(&said);
             assert!(words.contains(code), "{code}: {paste}\n{said}");
             assert!(words.contains(object), "{object}: {paste}\n{said}");
         }

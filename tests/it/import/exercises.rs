@@ -17,7 +17,7 @@ fn said_of(file: &str, args: &[&str]) -> String {
     all.extend(args);
     let o = run(&all);
     let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::one_line(&said)
 }
 
 fn all() -> &'static str {

@@ -444,7 +444,7 @@ fn what_karpenter_says_stands_alone_and_in_its_log() {
         let said = told(&desk, paste);
         assert!(said.contains("KF225"), "{paste}\n{said}");
         assert!(said.starts_with(object), "{object}: {paste}\n{said}");
-        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let joined = crate::one_line(&said);
         assert!(joined.contains(words), "{words}: {paste}\n{said}");
     }
 }
@@ -509,6 +509,8 @@ fn the_command_before_events_names_their_owner() {
         let said = told(&desk, &format!("{command}{events}"));
         assert!(said.starts_with(owner), "{owner}: {command}\n{said}");
         assert!(said.contains("KF111"), "{said}");
+        let why = crate::one_line(&said);
+        assert!(why.contains("its Event ends before it says why"), "{said}");
     }
 }
 
@@ -575,7 +577,7 @@ fn an_error_of_a_volume_is_of_the_pod_that_its_event_names() {
         "{said}"
     );
     assert!(said.contains("KF405") && !said.contains("/POD"), "{said}");
-    let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let joined = crate::one_line(&said);
     let words = "to the node: Volume is already exclusively attached to one node";
     assert!(joined.contains(words), "{said}");
 }
@@ -604,7 +606,7 @@ fn why_karpenter_adds_no_node_is_a_member_of_its_line() {
             said.starts_with("default/inflate-5c97b884d6-rp2fk"),
             "{said}"
         );
-        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let joined = crate::one_line(&said);
         for words in ["KF225", "Karpenter adds no node for the pod", said_so] {
             assert!(joined.contains(words), "{words}: {said}");
         }
@@ -626,7 +628,7 @@ fn events_of_a_liveness_probe_are_enough_for_it() {
         ),
     ] {
         let said = told(&desk, paste);
-        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let joined = crate::one_line(&said);
         assert!(said.contains("KF803"), "{said}");
         assert!(joined.contains(words), "{words}: {said}");
     }

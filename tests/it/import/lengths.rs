@@ -8,7 +8,7 @@ fn said(args: &[&str], name: &str, content: &str) -> String {
     let file = desk.file(name, content);
     let o = run(&[args, &["-s", &file]].concat());
     let all = text(&o.stdout) + &text(&o.stderr);
-    all.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::one_line(&all)
 }
 
 fn list(items: &[Value]) -> String {

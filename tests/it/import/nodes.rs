@@ -92,7 +92,7 @@ fn a_node_is_told_by_its_taint_where_its_description_is_cut() {
         let said = told(&desk, &paste);
         assert!(said.starts_with(node), "{paste}\n{said}");
         assert!(said.contains("KF301"), "{paste}\n{said}");
-        let joined = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let joined = crate::one_line(&said);
         assert!(joined.contains(words), "{words}: {paste}\n{said}");
     }
     // Other taints say nothing of it, nor does this one beside the condition.
@@ -243,7 +243,7 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
             let file = desk.file("kubelet.log", format!("{before}{line}\n"));
             let o = run(&["why", "--all", "-s", &file]);
             let said = format!("{}{}", text(&o.stdout), text(&o.stderr));
-            let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+            let words = crate::one_line(&said);
             let named = line.rsplit_once(" node=\"");
             let node = named.map_or_else(String::new, |(_, n)| {
                 format!("/{}", n.trim_end_matches('"'))
@@ -293,7 +293,7 @@ fn an_agent_of_k3s_that_the_server_does_not_take_is_told() {
                 "Jan 16 08:04:10 agent1 k3s[1561]: time=\"2020-01-16T08:04:10.073863274Z\" level=info msg=\"Starting k3s agent v1.17.0+k3s.1 (0f644650)\"\nJan 16 08:04:11 agent1 k3s[1561]: time=\"2020-01-16T08:04:11.984848590Z\" {said_so}\n"
             ),
         );
-        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = crate::one_line(&said);
         assert!(words.contains("KF301"), "{said_so}\n{said}");
         assert!(
             words.contains("cannot register its node with the apiserver: Node password rejected"),
@@ -321,7 +321,7 @@ fn a_runtime_that_ends_by_an_error_of_its_own_is_told() {
         ),
     ] {
         let said = told(&desk, lines);
-        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = crate::one_line(&said);
         assert!(words.contains("KF515"), "{lines}\n{said}");
         assert!(words.contains(wanted), "{lines}\n{said}");
     }
@@ -426,7 +426,7 @@ fn a_node_that_is_low_on_disk_is_told_by_its_log_or_its_events_alone() {
         ),
     ] {
         let said = told(&desk, paste);
-        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = crate::one_line(&said);
         assert!(words.contains("KF318"), "{paste}\n{said}");
         assert!(words.contains(wanted), "{paste}\n{said}");
     }
@@ -529,7 +529,7 @@ fn what_a_kubelet_repeats_of_its_node_is_told_of_the_node() {
         (format!("{whole}{later}"), "", ""),
     ] {
         let told = told(&desk, &format!("```\n{paste}```\n"));
-        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        let told = crate::one_line(&told);
         if code.is_empty() {
             assert!(
                 !told.contains("KF310") && !told.contains("KF301"),
@@ -569,7 +569,7 @@ fn what_an_event_says_of_a_node_is_its_cause() {
         ),
     ] {
         let said = told(&desk, &format!("{head}{row}"));
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = crate::one_line(&said);
         assert!(said.contains(code) && said.contains(says), "{row}\n{said}");
     }
 }

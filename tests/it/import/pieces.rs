@@ -75,7 +75,7 @@ fn what_is_over_is_told_of_a_pod_that_is_described() {
         "Conditions:\n  Type              Status\n  Ready             True \n  ContainersReady   True \n  PodScheduled      True \n",
     ] {
         let said = told(&desk, &paste(conditions, "OOMKilled"));
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = crate::one_line(&said);
         assert!(said.contains("KF709"), "{said}");
         assert!(said.contains("recovered"), "{said}");
         assert!(said.contains("its limit of 1Gi"), "{said}");

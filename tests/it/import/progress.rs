@@ -49,7 +49,7 @@ fn why(items: Value) -> String {
     let (session, _) = desk.import("a.kflow", &["--watch", &input, "--taken", READ]);
     let o = run(&["why", "shop/web-0", "-s", &session]);
     let said = text(&o.stdout) + &text(&o.stderr);
-    said.split_whitespace().collect::<Vec<_>>().join(" ")
+    crate::one_line(&said)
 }
 
 /// The pod worked until its container ended: it has been slow only since.

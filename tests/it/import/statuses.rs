@@ -153,7 +153,7 @@ fn a_word_of_a_row_is_a_verdict() {
     ] {
         let table = format!("NAME   READY   STATUS   RESTARTS   AGE\nweb    {row}\n");
         let why = told(&desk, &table);
-        let one = why.split_whitespace().collect::<Vec<_>>().join(" ");
+        let one = crate::one_line(&why);
         assert!(one.contains(code) && one.contains(says), "{row}: {why}");
         // When a container ended, or is started next, is not told by a row.
         let head = why.lines().take_while(|l| !l.contains("evidence"));
@@ -203,7 +203,7 @@ fn a_sentence_of_a_word_is_whole() {
             "$ kubectl get pods\nNAME    READY   STATUS              RESTARTS   AGE\nweb-0   0/1     {status}   0          12m\n"
         );
         let said = told(&desk, &row);
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = crate::one_line(&said);
         assert!(said.contains(sentence), "{status}\n{said}");
     }
 }

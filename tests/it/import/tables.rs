@@ -533,7 +533,7 @@ fn a_pod_whose_newest_event_is_of_no_known_cause_is_not_said_to_be_on_its_way() 
         let o = run(&["why", "shop/web-0", "-s", &session]);
         let said = text(&o.stdout) + &text(&o.stderr);
         assert_eq!(o.status.code(), Some(code), "{said}");
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let said = crate::one_line(&said);
         assert!(said.contains(has), "{said}");
     }
 }
@@ -578,7 +578,7 @@ fn the_nodes_behind_a_taint_are_named_from_their_rows() {
     let input = desk.file("paste.txt", paste);
     let (session, _) = desk.import("a.kflow", &["--watch", &input]);
     let said = text(&run(&["why", "shop/web-0", "-s", &session]).stdout);
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said = crate::one_line(&said);
     assert!(said.contains("(n1 is NotReady)"), "{said}");
     assert!(said.contains("nodes that are not well"), "{said}");
 }

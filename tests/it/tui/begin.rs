@@ -350,11 +350,10 @@ fn long_messages_and_the_words_of_help_can_be_read_to_their_end() {
         seen.push_str(&screen(&mut m, &snap));
     }
     // Wrapped or not, its last words are there.
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let seen = words(&seen);
+    let seen = crate::one_line(&seen);
     for a in kflow_tui::action::Action::ALL {
         if a.scope() == kflow_tui::action::KeyScope::Global {
-            let help = words(a.help());
+            let help = crate::one_line(a.help());
             let end: String = help
                 .chars()
                 .rev()

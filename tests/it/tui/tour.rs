@@ -173,11 +173,6 @@ fn playing(snap: &kflow_engine::Snapshot) -> bool {
     )
 }
 
-/// Returns the text of the screen with single spaces in place of its line breaks.
-fn words(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
-}
-
 #[test]
 fn each_stop_says_what_its_step_does_and_shows_it() {
     for size in [(80, 24), (120, 40), (200, 60)] {
@@ -187,7 +182,7 @@ fn each_stop_says_what_its_step_does_and_shows_it() {
                 let (_, step) = Map::embedded().step(stop.step).expect("a step");
                 let what = format!("{} of {} at {size:?}", stop.step, part.pod);
                 let text = walk.text();
-                let said = words(&text);
+                let said = crate::one_line(&text);
                 for wanted in [&step.does, &step.hangs, &step.label] {
                     assert!(said.contains(wanted.as_str()), "{what}: {wanted}\n{text}");
                 }
@@ -229,11 +224,17 @@ fn who_is_in_a_hurry_sees_each_step_with_its_text() {
         let (_, step) = Map::embedded().step(stop.step).expect("a step");
         walk.press_only("space");
         let text = walk.text();
-        assert!(words(&text).contains(step.does.as_str()), "{text}");
+        assert!(
+            crate::one_line(&text).contains(step.does.as_str()),
+            "{text}"
+        );
         assert!(text.contains("The panes play up to this step"), "{text}");
         walk.press_only("space");
         let text = walk.text();
-        assert!(words(&text).contains(step.does.as_str()), "{text}");
+        assert!(
+            crate::one_line(&text).contains(step.does.as_str()),
+            "{text}"
+        );
         assert_eq!(walk.guide.snapshot(walk.now).now, stop.at);
         assert!(!text.contains("The panes play up"), "{text}");
     }
@@ -259,7 +260,7 @@ fn a_text_without_room_ends_as_one_that_is_cut() {
     for stop in &PARTS[0].stops[..6] {
         let (_, step) = Map::embedded().step(stop.step).expect("a step");
         let text = walk.text();
-        let said = words(&text);
+        let said = crate::one_line(&text);
         assert!(
             said.contains(step.hangs.as_str()) || said.contains(" …"),
             "{text}"

@@ -1,4 +1,4 @@
-//! Failures of pods in lines of logs that name none: those that a pager cut, and those that have the id of a container alone.
+//! Failures of pods in lines of logs that name none, as those that have only the id of a container.
 //!
 //! Where nothing that was read names a pod, they are of one that has a placeholder's name.
 

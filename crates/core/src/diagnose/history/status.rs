@@ -161,8 +161,8 @@ impl PodHistory<'_> {
         }
     }
 
-    /// Sets the begin of what a container waits for to the oldest state from which on all show it: the newest may have come for another
-    /// change.
+    /// Sets the begin of what a container waits for to the oldest state from which on all show it. The newest may have come for
+    /// a change of something else.
     fn shown_since(&mut self, reason: &str, container: &str) {
         let shows = |p: &PodSeen| {
             let mut statuses = p.statuses().filter(|s| s.name == container);
