@@ -27,7 +27,7 @@ use regex::{Captures, Regex};
 const OBSERVATIONS: usize = 1_000_000;
 const FIRST_FRAME_S: f64 = 2.0;
 const SEEK_MS: f64 = 50.0;
-const RESIDENT_MB: f64 = 600.0;
+const RESIDENT_MB: f64 = 300.0;
 
 fn main() {
     let args: Vec<String> = std::env::args()

@@ -36,6 +36,16 @@ fn holds(name: &str) {
     }
 }
 
+/// The first byte of an input of `text` selects the form.
+#[test]
+fn each_form_that_is_read_line_by_line_has_a_seed() {
+    let target = targets::ALL.iter().find(|t| t.name == "text");
+    let seeds = (target.expect("it is there").seeds)();
+    let heads: std::collections::BTreeSet<u8> = seeds.iter().map(|s| s[0]).collect();
+    let all = kflow_engine::import::Kind::ALL.len();
+    assert!((0..all).eq(heads.into_iter().map(usize::from)));
+}
+
 macro_rules! targets {
     ($($name:ident)*) => {
         $(#[test]

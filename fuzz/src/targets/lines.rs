@@ -39,6 +39,8 @@ pub(super) fn texts() -> Vec<Vec<u8>> {
         (Kind::Watch, "kubectl/synthetic-claims-all-1.20.txt"),
         (Kind::Audit, "captures/audit.jsonl.zst"),
         (Kind::Containerd, "captures/containerd.log.zst"),
+        (Kind::Crio, "crio/crio.log.zst"),
+        (Kind::Otlp, "otlp/exports.jsonl"),
         (Kind::Kubelet, "captures/kubelet.log.zst"),
         (Kind::Apiserver, "captures/apiserver.log.zst"),
         (Kind::Scheduler, "captures/scheduler.log.zst"),

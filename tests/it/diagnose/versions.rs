@@ -46,10 +46,13 @@ const START: [Stage; 10] = [
 ];
 
 /// Sets of sources that a user may have alone.
-const ALONE: [(&str, &[Source]); 4] = [
+const ALONE: [(&str, &[Source]); 7] = [
     ("API", &[Source::Kube, Source::Audit]),
     ("tap", &[Source::Cri]),
     ("kubelet's log", &[Source::Kubelet]),
+    ("runtime's log", &[Source::Runtime]),
+    ("spans", &[Source::Otlp]),
+    ("file system", &[Source::Fs]),
     (
         "tap, kubelet's log and file system",
         &[Source::Cri, Source::Kubelet, Source::Fs],
@@ -82,9 +85,9 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 | resources of the pod as a whole | `modern/pod-level`, `modern/pod-level-large` | an end by its memory limit: needs cgroup v2 |
 | ephemeral containers | `s26/web` (starts), `modern/debugged` (its image is missing) | |
 | image volumes | `modern/image-volume`, `modern/image-volume-missing` | |
-| user namespaces | `modern/userns` (the runtime refuses it) | one that works: the runc 1.1.5 of these nodes has no mounts with mapped ids |
-| dynamic resource allocation | `dra/notmpl`, `dra/npu`, `dra/tpu-a`, `dra/tpu-b` | a driver that works |
-| cgroup v2 | | every node that was recorded has the controllers of v1 |
+| user namespaces | `modern/userns` (the runtime refuses it) | one that works: runc 1.1.5, which these nodes have, has no mounts with mapped ids; with the runc 1.4.3 of `S27-containerd-2.3` no such pod was recorded |
+| dynamic resource allocation | `dra/notmpl`, `dra/npu`, `dra/tpu-a`, `dra/tpu-b` | a driver that works: none was built for these nodes |
+| cgroup v2 | | the nodes were machines whose kernel has given its controllers to v1, and a controller is in one of the two; paths of v2 are read by tests of their own (`crates/sources/src/fs/path.rs`) |
 | Windows nodes | `adm/windows` (refused by a Linux kubelet) | left out: eBPF, unix sockets and cgroups are Linux's |
 
 ## What differs
@@ -106,9 +109,9 @@ Where each is recorded, all on kubelet 1.36; what is said of them is in [diagnos
 * A kubelet 1.34.9 without tracing: the bytes of its calls are in `fixtures/cri/untraced`, and the decoder is held against them; nothing
   else of it was recorded.
 * containerd 1.6.20: `tests/real` runs it in every CI, behind the proxy and under the tap, with its events, without a kubelet. They passed
-  with 2.3.4 as well (2026-11-27).
+  with 2.3.4 as well (2026-11-27). No kubelet was recorded before it: the nodes above were made with 1.7 and later.
 * cri-dockerd 0.3.25, which stands before Docker 20.10.24: a node names dockerd alone.
-* Releases of CRI-O, and kubelets before 1.27, have no recording here.
+* CRI-O was built from its main branch; no release of it was recorded. Nor was a kubelet before 1.27.
 ";
 
 /// Versions of kubelet and runtime, by the last state of the session's Node: the first state may be
@@ -175,10 +178,19 @@ fn steps(
     by_stage
 }
 
+/// The scenarios of one kubelet and runtime.
+#[derive(Default)]
+struct Share {
+    scenarios: usize,
+    /// How many of them are told, by the sources that are read.
+    told: BTreeMap<Sources, usize>,
+    recordings: Vec<String>,
+}
+
 /// The text of the document, from the verdicts on the recordings of each folder.
 pub(super) fn document(tables: &[Rows]) -> String {
     let mut out = HEAD.to_owned();
-    let mut shares: BTreeMap<(String, String), (usize, BTreeMap<Sources, usize>)> = BTreeMap::new();
+    let mut shares: BTreeMap<(String, String), Share> = BTreeMap::new();
     for ((folder, _), rows) in RECORDED.iter().zip(tables) {
         let sessions: BTreeSet<&String> = rows.keys().map(|(session, ..)| session).collect();
         for session in sessions {
@@ -186,20 +198,23 @@ pub(super) fn document(tables: &[Rows]) -> String {
                 .entry(versions(&format!("{folder}/{session}")))
                 .or_default();
             for ((_, _, _), row) in rows.iter().filter(|((s, ..), _)| s == session) {
-                share.0 += 1;
+                share.scenarios += 1;
                 for (sources, told) in &row.got {
-                    *share.1.entry(*sources).or_default() += usize::from(told != "-");
+                    *share.told.entry(*sources).or_default() += usize::from(told != "-");
                 }
             }
+            share.recordings.push(session.clone());
         }
     }
-    out.push_str("| kubelet | runtime | scenarios | all sources | API alone | node alone |\n|---|---|---|---|---|---|\n");
-    for ((kubelet, runtime), (n, told)) in &shares {
-        let told = |s| told.get(&s).copied().unwrap_or_default();
+    out.push_str("| kubelet | runtime | scenarios | all sources | API alone | node alone | recordings |\n|---|---|---|---|---|---|---|\n");
+    for ((kubelet, runtime), share) in &shares {
+        let told = |s| share.told.get(&s).copied().unwrap_or_default();
         let (all, api, node) = (told(Sources::All), told(Sources::Api), told(Sources::Node));
         let _ = writeln!(
             out,
-            "| {kubelet} | {runtime} | {n} | {all} | {api} | {node} |"
+            "| {kubelet} | {runtime} | {} | {all} | {api} | {node} | {} |",
+            share.scenarios,
+            share.recordings.join(", ")
         );
     }
     out.push_str("\n## A healthy start\n\nHow many kinds of steps are seen of each stage, with all sources and with some alone.\n");
@@ -214,7 +229,8 @@ pub(super) fn document(tables: &[Rows]) -> String {
         let names = alone.each_ref().map(|(name, _)| *name).join(" | ");
         let _ = writeln!(
             out,
-            "| stage | {names} | all | the steps |\n|---|---|---|---|---|---|---|"
+            "| stage | {names} | all | the steps |\n|---|{}---|---|",
+            "---|".repeat(ALONE.len())
         );
         let all = steps(&session, key, None);
         for stage in START {

@@ -118,7 +118,7 @@ fn flag(line: &str) -> Option<(String, Option<&str>)> {
 
 /// The values that a flag lists: `[possible values: a, b]`, or lines `- a: …`.
 fn values(told: &str) -> Vec<String> {
-    let joined = crate::one_line(&told);
+    let joined = crate::one_line(told);
     if let Some((_, list)) = joined.split_once("[possible values: ") {
         let list = list.split(']').next().unwrap();
         return list.split(", ").map(str::to_owned).collect();

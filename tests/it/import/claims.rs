@@ -60,7 +60,7 @@ fn a_claim_that_waits_is_told_by_name_without_a_pod() {
             "lost its PersistentVolume",
         ),
     ] {
-        let listed = crate::one_line(&event);
+        let listed = crate::one_line(event);
         let (object, told) = ("pvc/data-0 (db)", event.trim());
         for (paste, object) in [
             (format!("{described}{head}{event}"), object),
