@@ -271,7 +271,7 @@ fn image_lookups(
 }
 
 /// An ImageStatus request names no pod, but the kubelet sends the pod's annotations in it, and in the sandbox's
-/// request. Without annotations only the trace, where there is one, identifies the pod.
+/// request. Without annotations the trace identifies the pod, where there is one, or the order of the calls.
 #[test]
 fn an_image_is_looked_up_for_the_pod_whose_annotations_the_request_bears() {
     let mut told = 0;
@@ -285,9 +285,8 @@ fn an_image_is_looked_up_for_the_pod_whose_annotations_the_request_bears() {
         let by_trace = image_lookups(&observations, |c| c.fields = Pairs::default());
         let by_annotation = image_lookups(&observations, |c| c.traceparent = None);
         for (key, pod) in &by_annotation {
-            assert_eq!(
-                !pod.is_empty(),
-                annotated.contains(key),
+            assert!(
+                !pod.is_empty() || !annotated.contains(key),
                 "{session} {key:?}"
             );
             if !pod.is_empty() {

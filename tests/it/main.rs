@@ -33,6 +33,7 @@ mod import;
 mod incidents;
 mod judged;
 mod kubelet;
+mod looks;
 mod markdown;
 mod named;
 mod otlp;

@@ -17,6 +17,7 @@ mod derive;
 mod generations;
 pub mod kubelet;
 mod lazy;
+mod looks;
 mod observed;
 pub mod owners;
 pub mod pulls;

@@ -107,6 +107,7 @@ struct CallJson<'a> {
     code_inferred: bool,
     message: &'a str,
     pod_uid: &'a str,
+    pod_inferred: bool,
     namespace: &'a str,
     pod: &'a str,
     container: &'a str,
@@ -135,6 +136,7 @@ impl<'a> CallJson<'a> {
             code_inferred: c.inferred,
             message: &c.message,
             pod_uid: c.pod_uid.as_str(),
+            pod_inferred: c.pod_inferred,
             namespace: &c.namespace,
             pod: &c.pod,
             container: &c.container,
@@ -476,6 +478,9 @@ fn line(
         about.push_str(&format!("{}/{}", clean(&c.namespace), clean(&c.pod)));
     } else if !c.pod_uid.is_empty() {
         about.push_str(&clean(c.pod_uid.as_str()));
+    }
+    if c.pod_inferred {
+        about.push('?');
     }
     if !c.container.is_empty() {
         about.push_str(&format!(" [{}]", clean(&c.container)));

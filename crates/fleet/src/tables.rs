@@ -181,6 +181,7 @@ const CALLS: Columns = &[
     flag("code_inferred"),
     text("message"),
     text("pod_uid"),
+    flag("pod_inferred"),
     text("namespace"),
     text("pod"),
     text("container"),

@@ -31,6 +31,8 @@ pub struct Call {
     pub message: Text,
     /// UID of the pod, empty while unknown.
     pub pod_uid: PodUid,
+    /// True when the request does not lead to the pod, and the order of the calls or the trace does.
+    pub pod_inferred: bool,
     /// Empty while unknown.
     pub namespace: Text,
     /// Name of the pod, empty while unknown.
@@ -322,6 +324,7 @@ mod tests {
             partial: false,
             message: Text::default(),
             pod_uid: PodUid::default(),
+            pod_inferred: false,
             namespace: Text::default(),
             pod: Text::default(),
             container: Text::default(),

@@ -5,6 +5,7 @@ mod clients;
 mod file;
 mod heard;
 mod known;
+mod looks;
 mod nodes;
 mod pod;
 mod pods;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 pub use heard::{Actor, DEFAULT_SCHEDULER, LEADER_LEASES, Lease, NODE_LEASES, Sign};
 pub use known::Presence;
 pub use pod::{LazyPod, Pod};
-pub(crate) use pods::insert_once;
+pub(crate) use pods::{Slot, insert_once};
 pub use retire::{Retention, Retired, Sizes};
 
 use smallvec::SmallVec;
@@ -38,7 +39,7 @@ use kflow_model::{
     Nanos, ObjectRef, PodUid, Source, SpanId, Text, TraceId, cri::CallKey, node::NodeSeen,
     object::ObjectSeen,
 };
-use pods::{NameFile, PodFile, Slot};
+use pods::{NameFile, PodFile};
 
 /// A node: its newest state, and the evidence about the node as a whole.
 #[derive(Clone, Debug, Default)]
@@ -174,6 +175,7 @@ pub struct World {
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
     clients: clients::Clients,
+    looks: looks::Looks,
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
@@ -224,6 +226,7 @@ impl Default for World {
             kubelet: Arc::default(),
             pulls: Arc::default(),
             clients: clients::Clients::default(),
+            looks: looks::Looks::default(),
             files: Chunked::default(),
             names: Chunked::default(),
             by_uid: ShardMap::default(),

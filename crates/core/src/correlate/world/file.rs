@@ -30,6 +30,9 @@ impl World {
         if matches!(o.body, Body::Watch(_) | Body::Gap(_)) {
             Arc::make_mut(&mut self.coverage).observe(o);
         }
+        if let Body::Gap(gap) = &o.body {
+            self.looks.observe_gap(gap, o.stamp.at);
+        }
         self.heard.observe(o);
         match &o.body {
             Body::Pod(p) => self.file_pod(o, p),
@@ -56,6 +59,9 @@ impl World {
                     Arc::make_mut(&mut self.kubelet).observe(o);
                 }
                 self.file_call(o, c);
+                if self.looks.are_many() {
+                    self.settle_looks();
+                }
             }
             Body::CallEnd(c) => self.file_call_end(o, c),
             Body::ContainerEvent(c) => {
@@ -156,7 +162,7 @@ impl World {
         }
     }
     /// Files an observation under a pod.
-    fn put(&mut self, slot: Slot, o: &Evidence) {
+    pub(super) fn put(&mut self, slot: Slot, o: &Evidence) {
         if slot == NOBODY {
             return;
         }

@@ -65,6 +65,10 @@ fn facts(
         fact("pod", format!("{}/{}", c.namespace, c.pod), plain);
     }
     fact("uid", c.pod_uid.to_string(), plain);
+    if c.pod_inferred {
+        let text = "the trace or the order of the calls: the request names no pod";
+        fact("pod by", text.to_owned(), s.faint);
+    }
     fact("container", c.container.to_string(), plain);
     fact(
         "attempt",

@@ -40,6 +40,7 @@ impl World {
             partial: c.partial,
             message: Text::default(),
             pod_uid: s.pod.uid.clone(),
+            pod_inferred: false,
             namespace: s.pod.namespace.clone(),
             pod: s.pod.name.clone(),
             container: s.container.clone(),
@@ -55,6 +56,7 @@ impl World {
             started: Arc::clone(o),
             ended: None,
         }));
+        self.looks.observe_call(o.stamp.at, c);
         if let Some(gone) = self.calls.shrink(CALLS) {
             self.unfiled.calls_forgotten += gone.len() as u64;
             for call in gone {
@@ -95,6 +97,7 @@ impl World {
             Some(slot)
         };
         if let Some(slot) = slot {
+            self.prefer_told(slot, c.key);
             self.learn_subject(slot, s);
             if let Some(at) = first_seen {
                 self.learn_first_seen(at, slot);
@@ -114,15 +117,7 @@ impl World {
                     self.release(&WaitKey::Trace(trace));
                 }
             }
-            if let Some(at) = self.by_call.get_mut(c.key) {
-                at.slot = Some(slot);
-            }
-            self.put(slot, o);
-            if let Some(f) = self.files.get_mut(slot)
-                && !f.retired
-            {
-                Arc::make_mut(f).unnamed.push(c.key);
-            }
+            self.put_call(slot, c.key, o);
             // The response may have arrived before the pod was known.
             if let Some(end) = self.calls_end(c.key)
                 && let Body::CallEnd(e) = &end.body
@@ -132,6 +127,18 @@ impl World {
             }
         } else {
             self.wait(call_keys(c), o);
+        }
+    }
+    /// Files the start of a call under its pod.
+    pub(in crate::correlate::world) fn put_call(&mut self, slot: Slot, key: CallKey, o: &Evidence) {
+        if let Some(at) = self.by_call.get_mut(key) {
+            at.slot = Some(slot);
+        }
+        self.put(slot, o);
+        if let Some(f) = self.files.get_mut(slot)
+            && !f.retired
+        {
+            Arc::make_mut(f).unnamed.push(key);
         }
     }
     /// Links a [`CONFIG_SEEN`] time to a pod: all calls with this time are about that pod.
@@ -184,6 +191,7 @@ impl World {
             }
             call.ended = Some(Arc::clone(o));
         });
+        self.looks.touch(at.start, c.key);
         if let Some(slot) = at.slot {
             let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
             self.learn_answer(slot, at, c);
