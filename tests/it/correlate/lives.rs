@@ -1,6 +1,7 @@
 //! Which pod an observation is about, and what becomes of a pod: two pods of one name, mirror pods, deleted pods,
 //! remnants in the runtime.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use kflow_core::correlate::PodView;
@@ -116,6 +117,81 @@ fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
         assert_eq!(x.start.at + LATER, y.start.at, "{} {}", x.stage, x.step);
     }
     assert_eq!(both.find("s01/healthy").len(), 2);
+}
+
+/// No recording here has two nodes. Invented: the story of a recorded pod once more, on another node whose clock is
+/// ahead or behind, right after the first one is gone, as a StatefulSet moves a pod.
+#[test]
+fn a_pod_that_moves_to_a_node_with_another_clock_keeps_its_own_story_and_takes_none() {
+    const AHEAD: i64 = 3_000_000_000;
+    let observations = session("S1-basics");
+    let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+    let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
+    let text = |o: &Evidence| serde_json::to_string(o).unwrap();
+    let about = |o: &&Evidence| {
+        let text = text(o);
+        text.contains("s01/healthy")
+            || text.contains(old)
+            || text.contains("\"ns\":\"s01\",\"n\":\"healthy\"")
+    };
+    let of_node = |o: &Evidence| match &o.body {
+        Body::Event(e) => e.component == "kubelet",
+        _ => matches!(o.source, Source::Kubelet | Source::Fs),
+    };
+    let first: Vec<Evidence> = observations
+        .iter()
+        .filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
+        .filter(about)
+        .cloned()
+        .collect();
+    let times = || first.iter().map(|o| o.stamp.at);
+    let later_by = times().max().unwrap().since(times().min().unwrap()) + SECOND;
+    for ahead in [AHEAD, -AHEAD] {
+        let second: Vec<Evidence> = first
+            .iter()
+            .map(|o| {
+                let text = text(o).replace(old, new).replace("node1", "node2");
+                let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+                let by = if of_node(o) { ahead } else { 0 };
+                later(&mut json, later_by + by);
+                let mut o: kflow_model::Observation = serde_json::from_value(json).unwrap();
+                if let Body::Pod(p) = &mut o.body {
+                    p.resource_version += 100_000;
+                }
+                Arc::new(o)
+            })
+            .collect();
+        let (alone, after) = (world(&first), world(&second));
+        let both = world(first.iter().chain(&second));
+        assert_eq!(both.find("s01/healthy").len(), 2, "{ahead}");
+        for (uid, other, node, own) in [(old, new, "node1", &alone), (new, old, "node2", &after)] {
+            let own = own.pod(&uid.into()).expect("its story");
+            let pod = both.pod(&uid.into()).expect("its story beside the other");
+            assert_eq!((pod.node.as_str(), &pod.status), (node, &own.status));
+            if ahead < 0 {
+                // Lines with the name alone go by time: the node's first seconds are before the pod's creation.
+                continue;
+            }
+            // What names a UID is never the other's.
+            let has = |uid: &str, p: &PodView| {
+                p.evidence.iter().filter(|o| text(o).contains(uid)).count()
+            };
+            assert_eq!(has(other, pod), 0, "{ahead} {uid}");
+            assert_eq!(has(uid, pod), has(uid, own), "{ahead} {uid}");
+            assert_eq!(pod.evidence.len(), own.evidence.len(), "{uid}");
+            // Two clocks contradict each other, so that neither is told: what follows from both alone is not concluded.
+            let stages = |p: &PodView| -> BTreeSet<Stage> {
+                p.timeline.spans.iter().map(|s| s.stage).collect()
+            };
+            assert_eq!(stages(pod), stages(own), "{uid}");
+            if uid == old {
+                let steps = |p: &PodView| -> Vec<Text> {
+                    p.timeline.spans.iter().map(|s| s.step.clone()).collect()
+                };
+                assert_eq!(steps(pod), steps(own), "{uid}");
+            }
+        }
+    }
 }
 
 #[test]
