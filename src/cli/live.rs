@@ -405,14 +405,31 @@ fn retention(args: &LiveArgs) -> Retention {
     }
 }
 
+/// The unit of the journal that an argument names in place of a log's file. `unit` is the one that has the log by default.
+fn journal_unit(log: &Path, unit: &str) -> Option<String> {
+    let named = log.to_str()?.strip_prefix("journal")?;
+    match named.strip_prefix(':') {
+        None => named.is_empty().then(|| unit.to_owned()),
+        Some(named) => (!named.is_empty()).then(|| named.to_owned()),
+    }
+}
+
 fn control(args: &ControlArgs) -> Control {
+    let of_runtime = [
+        (Component::Containerd, &args.containerd_log, "containerd"),
+        (Component::Crio, &args.crio_log, "crio"),
+    ];
+    let of_runtime: Vec<_> = of_runtime
+        .into_iter()
+        .flat_map(|(c, all, unit)| all.iter().map(move |log| (c, log, journal_unit(log, unit))))
+        .collect();
     let logs = [
         (Component::Apiserver, &args.apiserver_log),
         (Component::Scheduler, &args.scheduler_log),
         (Component::ControllerManager, &args.controller_manager_log),
-        (Component::Containerd, &args.containerd_log),
-        (Component::Crio, &args.crio_log),
     ];
+    let files = of_runtime.iter().filter(|(.., unit)| unit.is_none());
+    let files = files.map(|(c, log, _)| (*c, (*log).clone()));
     Control {
         otlp: args.otlp.clone(),
         otlp_socket: None,
@@ -422,6 +439,10 @@ fn control(args: &ControlArgs) -> Control {
         logs: logs
             .into_iter()
             .flat_map(|(c, paths)| paths.iter().map(move |p| (c, p.clone())))
+            .chain(files)
+            .collect(),
+        journals: (of_runtime.iter())
+            .filter_map(|(c, _, unit)| Some((*c, unit.clone()?)))
             .collect(),
         pod_logs: args.pod_logs.clone(),
         scrape: !args.no_scrape,

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -14,6 +15,7 @@ use kflow_engine::record::{Ended, KEEP, Options, Recorder, numbered};
 use kflow_engine::world_at;
 use kflow_model::fs::{FsAction, FsChange, FsObject};
 use kflow_model::gap::{Failure, Gap, Note, WatchKind, WatchNote};
+use kflow_model::log::Component;
 use kflow_model::pod::PodSeen;
 use kflow_model::session::{self, Header, Session, Writer};
 use kflow_model::{Body, Evidence, Nanos, Observation, PodUid, Source, Stamp, Text};
@@ -514,6 +516,61 @@ fn a_recording_goes_through_a_pipe_and_is_read_back() {
         "{}",
         String::from_utf8_lossy(&reads.stderr)
     );
+}
+
+/// A line of the recording S15, as journalctl prints it.
+#[test]
+fn the_log_of_crio_is_followed_in_its_units_journal() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "time=\"2026-11-21T22:28:33.685319001Z\" level=info msg=\"Running pod sandbox: sd01/healthy/POD\" id=5ced55d1-a1ee-42b8-8dae-fd21529ec517 name=/runtime.v1.RuntimeService/RunPodSandbox";
+    let entry = serde_json::json!({
+        "__CURSOR": "s=1", "__REALTIME_TIMESTAMP": "1795300113685401", "_SYSTEMD_UNIT": "crio.service",
+        "SYSLOG_IDENTIFIER": "crio", "PRIORITY": "6", "_HOSTNAME": "node1", "MESSAGE": line,
+    });
+    let entries = dir.path().join("entries");
+    fs::write(&entries, format!("{entry}\n")).unwrap();
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *\"--unit $UNIT\"*) cat '{}';; esac\nexec sleep 60\n",
+        entries.display()
+    );
+    let program = dir.path().join("journalctl");
+    fs::write(&program, script).unwrap();
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", dir.path().display());
+    for (asked, unit) in [
+        ("journal", "crio"),
+        ("journal:cri-o.service", "cri-o.service"),
+    ] {
+        let out = dir.path().join(format!("{unit}.kflow"));
+        let wrote = crate::program::command()
+            .args([
+                "record",
+                "--no-api",
+                "--for",
+                "2s",
+                "--crio-log",
+                asked,
+                "-O",
+            ])
+            .arg(&out)
+            .env("PATH", &path)
+            .env("UNIT", unit)
+            .output()
+            .unwrap();
+        assert!(wrote.status.success(), "{wrote:?}");
+        let session = session::load(&out).unwrap();
+        let logged = session.observations.iter().find_map(|o| match &o.body {
+            Body::Log(l) if l.component == Component::Crio => Some((o, l)),
+            _ => None,
+        });
+        let (o, l) = logged.expect("the line");
+        assert_eq!(o.source, Source::Runtime);
+        assert_eq!(
+            (l.pod.namespace.as_str(), l.pod.name.as_str()),
+            ("sd01", "healthy")
+        );
+        assert_eq!(o.stamp.at, Nanos(1_795_300_113_685_319_001));
+    }
 }
 
 #[test]

@@ -151,6 +151,9 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
         None => kubelet_log(root, found),
     };
     found.findings.push(finding);
+    let crio = crio_log(root, runtime.as_deref());
+    let (crio_log, finding) = crio.unzip();
+    found.findings.extend(finding);
     let kubelet = args.kubelet.clone().or_else(|| {
         let ip = std::env::var("HOST_IP").ok().filter(|_| !args.no_api)?;
         let ip: std::net::IpAddr = ip.parse().ok()?;
@@ -185,6 +188,7 @@ fn asked(args: &RunArgs, root: &Path, node: &str, found: &mut Found) -> LiveArgs
             scheduler_log: of(Component::Scheduler),
             controller_manager_log: of(Component::ControllerManager),
             containerd_log: of(Component::Containerd),
+            crio_log: crio_log.flatten().map(PathBuf::from).into_iter().collect(),
             pod_logs: (!found.control.is_empty())
                 .then(|| (root.join(look::POD_LOGS), found.control.clone())),
             ..ControlArgs::default()
@@ -216,11 +220,35 @@ fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
         let found = Finding::there(WHAT, on_node(root, &path));
         return (path.display().to_string(), found);
     }
-    let unit = kubelet::unit(root);
+    match journal_of(root, kubelet::unit(root)) {
+        Ok((named, text)) => (named, Finding::there(WHAT, text)),
+        Err(why) => {
+            let todo = "name it with --kubelet-log; a viewer asks the kubelet for it meanwhile (--kubelet-log remote)";
+            ("off".to_owned(), Finding::missing(WHAT, why, todo))
+        }
+    }
+}
+
+/// The log of CRI-O, which writes to the journal; nothing where the kubelet has another runtime.
+fn crio_log(root: &Path, runtime: Option<&Path>) -> Option<(Option<String>, Finding)> {
+    const WHAT: &str = "CRI-O's log";
+    let of_crio = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("crio");
+    runtime?.file_name().filter(|name| of_crio(name))?;
+    Some(match journal_of(root, "crio") {
+        Ok((named, text)) => (Some(named), Finding::there(WHAT, text)),
+        Err(why) => {
+            let todo = "let CRI-O log to systemd's journal, as it does by default";
+            (None, Finding::missing(WHAT, why, todo))
+        }
+    })
+}
+
+/// A unit's journal, in the form of `--kubelet-log`, and in words; the error says why it cannot be read.
+fn journal_of(root: &Path, unit: &str) -> Result<(String, String), String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if std::env::split_paths(&path).any(|d| d.join("journalctl").is_file()) {
         let text = format!("the journal of unit {unit}");
-        return (format!("journal:{unit}"), Finding::there(WHAT, text));
+        return Ok((format!("journal:{unit}"), text));
     }
     // journald keeps its files in the first folder where that exists (`Storage=auto`), else in the second, in memory.
     let folders = ["var/log/journal", "run/log/journal"].map(|f| root.join(f));
@@ -235,17 +263,10 @@ fn kubelet_log(root: &Path, found: &Found) -> (String, Finding) {
     match persistent.or_else(|why| volatile.map_err(|_| why)) {
         Ok((named, folder)) => {
             let text = format!("the journal of unit {unit}, in {}", on_node(root, &folder));
-            (named, Finding::there(WHAT, text))
+            Ok((named, text))
         }
-        Err(why) => {
-            let missing = Finding::missing(
-                WHAT,
-                format!(
-                    "in the journal of unit {unit}, which cannot be read here: there is no journalctl, and {why}"
-                ),
-                "name it with --kubelet-log; a viewer asks the kubelet for it meanwhile (--kubelet-log remote)",
-            );
-            ("off".to_owned(), missing)
-        }
+        Err(why) => Err(format!(
+            "in the journal of unit {unit}, which cannot be read here: there is no journalctl, and {why}"
+        )),
     }
 }

@@ -215,11 +215,11 @@ pub struct ControlArgs {
     /// Follow the log of kube-controller-manager
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub controller_manager_log: Vec<PathBuf>,
-    /// Follow the log of containerd
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Follow the log of containerd: a file, `journal`, `journal:UNIT`, or `journal:UNIT@/var/log/journal`
+    #[arg(long, value_name = "WHERE", value_hint = ValueHint::FilePath)]
     pub containerd_log: Vec<PathBuf>,
-    /// Follow the log of CRI-O
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    /// Follow the log of CRI-O: a file, `journal`, `journal:UNIT`, or `journal:UNIT@/var/log/journal`
+    #[arg(long, value_name = "WHERE", value_hint = ValueHint::FilePath)]
     pub crio_log: Vec<PathBuf>,
     /// Ask neither apiserver nor kubelet for health and metrics
     #[arg(long)]

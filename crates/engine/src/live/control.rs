@@ -33,6 +33,8 @@ pub struct Control {
     pub audit_logs: Vec<PathBuf>,
     /// Logs of control-plane components and of the runtime.
     pub logs: Vec<(Component, PathBuf)>,
+    /// Units of the journal that have such a log: `crio`, or `crio@/FOLDER` for the journal's files without journalctl.
+    pub journals: Vec<(Component, String)>,
     /// The folder of pods' logs, and the components whose static pods write there.
     pub pod_logs: Option<(PathBuf, Vec<Component>)>,
     /// Scrapes health and metrics of apiserver and kubelet, if there is an apiserver to ask.
@@ -88,6 +90,20 @@ impl Control {
             let component = *component;
             let decoder = move || decoder_of(component);
             tasks.spawn(log::file(path.clone(), source, Box::new(decoder), out));
+        }
+        for (component, unit) in &self.journals {
+            let (component, unit) = (*component, unit.clone());
+            let source = component.source();
+            let out = board.out(source, &format!("journal of {unit}"));
+            let decoder = Box::new(move || decoder_of(component));
+            match log::Journal::named(&unit) {
+                Some(journal) => {
+                    tasks.spawn(log::journal_files(journal, source, decoder, out));
+                }
+                None => {
+                    tasks.spawn(async move { log::journal(&unit, source, decoder, out).await });
+                }
+            }
         }
         for (root, component) in self
             .pod_logs

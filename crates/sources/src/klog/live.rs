@@ -439,7 +439,7 @@ pub async fn journal(unit: &str, source: Source, decoder: NewDecoder, mut out: O
             .spawn();
         match child {
             Err(e) => out.off(format!(
-                "cannot run journalctl ({e}): give the log's file with --kubelet-log"
+                "cannot run journalctl ({e}): name the log's file, or the journal's with journal:UNIT@FOLDER"
             )),
             Ok(mut child) => {
                 let mut feed = Feed {
