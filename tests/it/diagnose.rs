@@ -23,6 +23,7 @@ mod heard;
 mod held;
 mod lives;
 mod owners;
+mod recorded;
 mod scenario;
 mod silence;
 mod versions;

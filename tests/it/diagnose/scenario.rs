@@ -241,6 +241,7 @@ fn log(l: &Value, component: Component) -> LogLine {
 }
 
 fn fields(v: &Value) -> kflow_model::Pairs {
+    assert!(v.is_null() || v.is_object(), "not fields: {v}");
     v.as_object()
         .into_iter()
         .flatten()
