@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use crate::in_repository;
 use crate::pages::current;
-use causes::{scenarios, told};
+use causes::scenarios;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::{self, Catalogue, Diagnoser, State, Target, Verdict};
 use kflow_model::session::reader;
@@ -23,6 +23,7 @@ mod heard;
 mod held;
 mod lives;
 mod owners;
+mod recall;
 mod recorded;
 mod scenario;
 mod silence;
@@ -437,7 +438,7 @@ fn the_readme_says_how_many_reports_were_told_right() {
 }
 
 /// `docs/diagnosis.md`: scenario, expected verdict, and the verdict with each set of sources.
-fn document(tables: &[Rows]) -> String {
+fn document(tables: &[Rows], told: &recall::Told) -> String {
     let mut out = String::from(
         "# Diagnosis of the recorded scenarios\n\n\
          What `kflow why` says of every entry of an `expected.json`, as of the moment that it names: with all\n\
@@ -447,7 +448,7 @@ fn document(tables: &[Rows]) -> String {
 ",
     );
     reports(&mut out);
-    recall(tables, &mut out);
+    recall::table(told, &mut out);
     for (rows, of) in tables.iter().zip([
         "The recordings in `fixtures/sessions`",
         "Others, in `fixtures/causes/real`",
@@ -457,50 +458,6 @@ fn document(tables: &[Rows]) -> String {
         table(rows, &mut out);
     }
     out
-}
-
-/// How often a cause is told where it is true, in the recordings and in the scenarios of `fixtures/causes`.
-fn recall(tables: &[Rows], out: &mut String) {
-    let mut counts: BTreeMap<String, [u32; 4]> = BTreeMap::new();
-    let mut add = |cause: &str, told: [bool; 3]| {
-        let c = counts.entry(cause.to_owned()).or_default();
-        c[0] += 1;
-        for (n, told) in c[1..].iter_mut().zip(told) {
-            *n += u32::from(told);
-        }
-    };
-    for row in tables.iter().flat_map(BTreeMap::values) {
-        let causes = &row.expected.causes;
-        // When several causes are true, the one that is told with all sources counts.
-        let said = |s| {
-            let got = row.got.get(&s).map_or("", String::as_str);
-            got.split(' ').next().unwrap_or_default()
-        };
-        let Some(cause) = causes.iter().find(|c| *c == said(Sources::All)) else {
-            continue;
-        };
-        add(
-            cause,
-            Sources::EACH.map(|s| causes.iter().any(|c| c == said(s))),
-        );
-    }
-    for s in scenarios() {
-        let is =
-            |v: Verdict| v.cause_id() == s.cause || s.also_fine.contains(&v.cause_id().to_owned());
-        add(
-            &s.cause,
-            Sources::EACH.map(|of| told(&s, of).is_some_and(is)),
-        );
-    }
-    out.push_str(
-        "\n## Recall by cause\n\n\
-         How often each cause is told where it is true, in the recordings below and in the scenarios of `fixtures/causes`. Part of the\n\
-         sources may tell what holds of any failure of the stage instead, or nothing: why is in `tests/it/diagnose/silence.rs`.\n\n\
-         | cause | true | all sources | API alone | node alone |\n|---|---|---|---|---|\n",
-    );
-    for (cause, [n, all, api, node]) in counts {
-        let _ = writeln!(out, "| {cause} | {n} | {all} | {api} | {node} |");
-    }
 }
 
 fn table(rows: &Rows, out: &mut String) {
@@ -540,8 +497,11 @@ fn every_recorded_scenario_is_told_as_it_was() {
         wrong.join("\n")
     );
     if std::env::var_os("ONLY").is_none() {
-        current("docs/diagnosis.md", &document(&tables));
+        let told = recall::told(&tables);
+        current("docs/diagnosis.md", &document(&tables, &told));
         current("docs/versions.md", &versions::document(&tables));
+        let moved = recall::moved(&told, &recall::floor());
+        assert!(moved.is_empty(), "{}", moved.join("\n"));
     }
 }
 
