@@ -30,7 +30,7 @@ type Want = (
 );
 
 /// Must be the same as in `deploy/rbac.yaml`.
-const WANTED: [Want; 22] = {
+const WANTED: [Want; 23] = {
     const ALL: &[&str] = &["get", "list", "watch"];
     const WATCH: &[&str] = &["list", "watch"];
     const STORAGE: &str = "storage.k8s.io";
@@ -64,6 +64,7 @@ const WANTED: [Want; 22] = {
             "",
             "autoscalers of owners",
         ),
+        (WATCH, "jobset.x-k8s.io", "jobsets", "", "JobSets"),
         (WATCH, "kueue.x-k8s.io", "workloads", "", "Kueue's queues"),
         (
             WATCH,

@@ -67,8 +67,13 @@ impl EventSeen {
 
 /// Components that add nodes, by the names under which they report Events: Karpenter (kubernetes-sigs/karpenter
 /// `pkg/controllers/controllers.go`, `GetEventRecorderFor`) and the cluster autoscaler (kubernetes/autoscaler
-/// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`).
-const AUTOSCALERS: [&str; 2] = ["karpenter", "cluster-autoscaler"];
+/// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`). Karpenter as a part of EKS Auto Mode has a name of its
+/// own: the user guide of EKS, ml-inference-load-serve-model-vllm. With each, what it is called at the begin of a sentence.
+const AUTOSCALERS: [(&str, &str); 3] = [
+    ("karpenter", "Karpenter"),
+    ("eks-auto-mode/compute", "EKS Auto Mode"),
+    ("cluster-autoscaler", "The cluster autoscaler"),
+];
 
 /// Reasons of the Events of schedulers about pods (kubernetes, `pkg/scheduler/schedule_one.go`,
 /// `pkg/scheduler/framework/preemption`). Autoscalers use one of them too.
@@ -81,7 +86,13 @@ impl EventSeen {
     /// True when a component that adds nodes reports the Event. Karpenter uses the scheduler's reason
     /// `FailedScheduling`, but is not a scheduler.
     pub fn is_of_autoscaler(&self) -> bool {
-        AUTOSCALERS.contains(&self.component.as_str())
+        self.autoscaler().is_some()
+    }
+    /// Returns what the component that adds nodes and reports the Event is called, for the begin of a sentence.
+    pub fn autoscaler(&self) -> Option<&'static str> {
+        let mut all = AUTOSCALERS.iter();
+        all.find(|(component, _)| *component == self.component)
+            .map(|(_, name)| *name)
     }
     /// True when a scheduler reports the Event.
     pub fn is_of_scheduler(&self) -> bool {

@@ -124,7 +124,7 @@ pub struct PodSpec {
     #[serde(rename = "sg", skip_serializing_if = "Vec::is_empty")]
     pub scheduling_gates: Vec<Text>,
     /// Group of pods that are only scheduled together: `schedulingGroup.podGroupName` (1.36), or the workload and its
-    /// group in `workloadRef` (1.35).
+    /// group in `workloadRef` (1.35); else Volcano's, by the annotation `scheduling.k8s.io/group-name`.
     #[serde(rename = "pg", skip_serializing_if = "Text::is_empty")]
     pub pod_group: Text,
     /// What the `resourceClaims` refer to: the name of a ResourceClaim, or `template/` and the name of a template.

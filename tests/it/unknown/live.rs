@@ -389,6 +389,7 @@ fn a_cluster_without_add_ons_is_known_at_once() {
         .collect();
     groups.sort_unstable();
     let each = [
+        "jobset.x-k8s.io",
         "karpenter.sh",
         "kueue.x-k8s.io",
         "scheduling.volcano.sh",

@@ -33,6 +33,7 @@ pub(in crate::diagnose) use claims::{
 };
 pub(in crate::diagnose) use containers::killed_before;
 pub use kueue::Workloads;
+pub(super) use kueue::is_suspended_set;
 pub(super) use matched::of_ephemeral;
 pub(in crate::diagnose) use namespace::namespaces;
 pub(in crate::diagnose) use node::{node, nodes};

@@ -115,7 +115,7 @@ fn pods_named<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
 }
 
 /// Returns the owners that a query `kind/name` or `ns/kind/name` names, of a kind that is not Kubernetes' own: those that
-/// have pods, or cannot create them.
+/// have pods, cannot create them, or are suspended.
 fn of_another_kind<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     let Some((front, name)) = query.rsplit_once('/') else {
         return Vec::new();
@@ -134,7 +134,7 @@ fn of_another_kind<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
         is_kind(&o.object.kind)
             && o.object.name == name
             && within(&o.object.namespace)
-            && (!o.pods.is_empty() || rules::cannot_create(o))
+            && (!o.pods.is_empty() || rules::cannot_create(o) || rules::is_suspended_set(o))
     });
     let owner = |o| Target::Owner(o, pods_of(world, &o.object));
     objects.into_iter().map(owner).collect()

@@ -191,10 +191,11 @@ fn plain(what: &str) -> String {
 
 /// The autoscaler's name, for the begin of a sentence.
 fn autoscaler(s: &Signal<'_>) -> &'static str {
-    match &s.evidence.body {
-        Body::Event(e) if e.component == "karpenter" => "Karpenter",
-        _ => "The cluster autoscaler",
-    }
+    let named = match &s.evidence.body {
+        Body::Event(e) => e.autoscaler(),
+        _ => None,
+    };
+    named.unwrap_or("The cluster autoscaler")
 }
 
 /// Returns what is known about the node that Karpenter named

@@ -31,6 +31,10 @@ const CREATED: &str = "Created Workload: ";
 /// The gate that Kueue removes after admission, when it has given the pod a place in its topology
 /// (`apis/kueue/v1beta2/topology_types.go`, `TopologySchedulingGate`; `pkg/controller/tas/topology_ungater.go`).
 const TOPOLOGY: &str = "kueue.x-k8s.io/topology";
+/// Kinds of jobs that Kueue keeps suspended and of which `spec.suspend` is read; it makes one Workload for all Jobs of a JobSet
+/// (`pkg/controller/jobs/jobset/jobset_controller.go`).
+const JOBS: [&str; 2] = ["Job", JOBSET];
+const JOBSET: &str = "JobSet";
 /// Reasons of Events that say that a Workload gets on (`pkg/scheduler/scheduler.go`, `admit`).
 const GETS_ON: [&str; 2] = ["QuotaReserved", "Admitted"];
 
@@ -233,16 +237,40 @@ fn checks(w: &ObjectSeen) -> Vec<(String, String)> {
     says.collect()
 }
 
-/// Returns a finding for a Job that Kueue keeps suspended until its Workload is admitted
+/// True for a JobSet that is suspended. Its controller suspends the Jobs that it makes (kubernetes-sigs/jobset
+/// `pkg/controllers/jobset_controller.go`, `constructJob`).
+pub(in crate::diagnose) fn is_suspended_set(o: &ObjectState) -> bool {
+    o.object.kind == JOBSET && is_suspended(o)
+}
+
+fn is_suspended(o: &ObjectState) -> bool {
+    let job = o
+        .api
+        .as_ref()
+        .filter(|_| JOBS.contains(&o.object.kind.as_str()));
+    job.is_some_and(|job| job.fact("suspend") == Some("true"))
+}
+
+/// Returns the suspended JobSet that a Job is of.
+pub(super) fn set_of<'w>(cx: Context<'w>, job: &ObjectState) -> Option<&'w ObjectState> {
+    let by = job.api.as_ref()?.owner.as_ref()?;
+    let set = cx.world.object(&by.kind, &job.object.namespace, &by.name);
+    set.filter(|set| is_suspended_set(set))
+}
+
+/// Returns a finding for a Job or a JobSet that Kueue keeps suspended until its Workload is admitted
 /// (`pkg/controller/jobframework/reconciler.go`, `stopJob`).
 pub(super) fn suspended<'a>(
     cx: Context<'_>,
     f: &PodHistory<'a>,
     o: &ObjectState,
 ) -> Option<Finding<'a>> {
-    let job = o.api.as_ref()?;
-    if job.fact("suspend") != Some("true") || cx.now.since(job.created) < limits::CONTROLLER.ns {
+    let job = o.api.as_ref().filter(|_| is_suspended(o))?;
+    if cx.now.since(job.created) < limits::CONTROLLER.ns {
         return None;
+    }
+    if let Some(set) = set_of(cx, o) {
+        return suspended(cx, f, set);
     }
     let workload = owned_by(cx, &o.object).or_else(|| created_for(o));
     let queue = job.fact("queue");
@@ -301,7 +329,7 @@ pub(super) fn alone<'a>(
 /// Names of Kueue's Workloads, by what they stand for.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
-    /// Namespaces that have a pod with a gate of Kueue or a suspended Job. Its verdict names the Workload, so that the Workload
+    /// Namespaces that have a pod with a gate of Kueue or a suspended Job or JobSet. Its verdict names the Workload, so that the Workload
     /// needs none of its own.
     told: FxHashSet<Text>,
     /// By namespace, kind and name of the object that controls the Workload.
@@ -325,11 +353,7 @@ impl Workloads {
         let pods = world.every_pod().iter();
         let gated = pods.filter(|p| p.api.as_deref().is_some_and(is_gated));
         all.told.extend(gated.map(|p| p.namespace.clone()));
-        let is_suspended = |o: &&ObjectState| {
-            let api = o.api.as_ref().filter(|_| o.object.kind == "Job");
-            api.is_some_and(|job| job.fact("suspend") == Some("true"))
-        };
-        let jobs = world.objects().into_iter().filter(is_suspended);
+        let jobs = world.objects().into_iter().filter(|o| is_suspended(o));
         all.told.extend(jobs.map(|o| o.object.namespace.clone()));
         let workloads = world.objects().into_iter();
         for o in workloads.filter(|o| o.object.kind == "Workload") {

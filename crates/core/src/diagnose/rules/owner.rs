@@ -38,8 +38,10 @@ pub fn owners(cx: Context<'_>) -> Vec<Verdict> {
     for o in objects {
         // The verdict on a Deployment covers its ReplicaSets.
         let selected = cx.world.selection().admits_owner(&o.object.namespace);
-        let is_owner = is_built_in(o) || cannot_create(o) || kueue::is_alone(cx, o);
-        if !selected || !is_owner || parent(cx, o).is_some() {
+        let is_owner = is_built_in(o) || cannot_create(o);
+        let of_kueue = kueue::is_alone(cx, o) || kueue::is_suspended_set(o);
+        let is_covered = parent(cx, o).is_some() || kueue::set_of(cx, o).is_some();
+        if !selected || !(is_owner || of_kueue) || is_covered {
             continue;
         }
         out.extend(told(cx, o, &all));

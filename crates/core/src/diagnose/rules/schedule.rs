@@ -30,6 +30,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     preemption(cx, f, found);
     autoscaler::rules(cx, f, found);
     kueue::rules(cx, f, found);
+    name_group(f, found);
     silent(cx, f, found);
 }
 
@@ -388,7 +389,8 @@ fn groups<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     let owner = f.view.owners.first();
     let uid = owner.map_or(f.view.uid.as_str(), |o| o.uid.as_str());
     let of_job = owner.map(|o| format!("{}-{uid}", o.name));
-    let names = [Some(format!("podgroup-{uid}")), of_job];
+    let named = f.api.map(|pod| pod.spec.pod_group.to_string());
+    let names = [named, Some(format!("podgroup-{uid}")), of_job];
     let group = |name: &String| cx.world.object("PodGroup", &f.view.namespace, name);
     let Some(group) = names.iter().flatten().find_map(group) else {
         return;
@@ -487,6 +489,17 @@ fn refuses_to_preempt(pod: &PodSeen) -> bool {
     !why.is_empty() && why.iter().all(|clause| !clause.text.contains(ending))
 }
 
+/// Adds the PodGroup that a scheduler says that the pod waits for. (A group of Kubernetes 1.35 is a part of its Workload.)
+fn name_group(f: &PodHistory<'_>, found: &mut [Finding<'_>]) {
+    let group = f.api.map_or("", |pod| pod.spec.pod_group.as_str());
+    if group.is_empty() || group.contains('/') {
+        return;
+    }
+    for x in found.iter_mut().filter(|x| x.cause.id == cause::KF109) {
+        x.names.set("podgroup", group);
+    }
+}
+
 /// Returns a finding for a pod of an incomplete gang, which Kubernetes 1.36 holds before the scheduler's queue,
 /// without a condition or an Event.
 fn gang<'a>(cx: Context<'a>, f: &PodHistory<'a>, pod: &PodSeen) -> Option<Finding<'a>> {
@@ -562,7 +575,9 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
     {
         return;
     }
-    if !pod.spec.pod_group.is_empty() {
+    // Another scheduler's group may wait for more than its members.
+    let is_default = matches!(pod.spec.scheduler.as_str(), "" | "default-scheduler");
+    if !pod.spec.pod_group.is_empty() && is_default {
         found.extend(gang(cx, f, pod));
         return;
     }

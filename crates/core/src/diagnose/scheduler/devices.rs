@@ -37,7 +37,7 @@ pub(super) fn unoffered(world: &World, resource: &str) -> Option<String> {
     let ill: Vec<String> = world
         .every_pod()
         .iter()
-        .filter(|p| p.gone.is_none() && p.name.contains("device-plugin"))
+        .filter(|p| p.gone.is_none() && !p.phase.is_over() && offers(&p.name, resource))
         .filter(|p| p.api.as_deref().is_some_and(|api| !ready(api)))
         .map(|p| p.key())
         .collect();
@@ -47,6 +47,17 @@ pub(super) fn unoffered(world: &World, resource: &str) -> Option<String> {
         many => text.push_str(&format!("; {} are not ready", list(many))),
     }
     Some(text)
+}
+
+/// Pods without which a resource is not offered, and that are not called device plugins: lines of the resource's domain and the begin of
+/// the pod's name.
+const PODS: &str = include_str!("devices.tsv");
+
+/// True for the name of a pod that offers the resource, or that such a pod waits for.
+fn offers(pod: &str, resource: &str) -> bool {
+    let domain = resource.split('/').next().unwrap_or_default();
+    let mut named = PODS.lines().filter_map(|line| line.split_once('\t'));
+    pod.contains("device-plugin") || named.any(|(of, begin)| of == domain && pod.starts_with(begin))
 }
 
 /// True for a resource of a domain that is not Kubernetes' own (pkg/apis/core/v1/helper/helpers.go,

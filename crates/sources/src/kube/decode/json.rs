@@ -80,6 +80,12 @@ pub(super) struct Meta {
 pub(super) struct Annotations {
     #[serde(rename = "kubernetes.io/config.mirror")]
     pub(super) mirror: N<Text>,
+    /// Volcano's (volcano.sh/apis `pkg/apis/scheduling/v1beta1/labels.go`, `KubeGroupNameAnnotationKey`).
+    #[serde(rename = "scheduling.k8s.io/group-name")]
+    pub(super) group: N<Text>,
+    /// In its place (`VolcanoGroupNameAnnotationKey`).
+    #[serde(rename = "scheduling.volcano.sh/group-name")]
+    pub(super) volcano_group: N<Text>,
     pub(super) starved_resource: N<Text>,
     pub(super) offending_containers: N<Text>,
     pub(super) offending_containers_usage: N<Text>,

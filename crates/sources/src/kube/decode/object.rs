@@ -90,6 +90,14 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("suspend", "/spec/suspend"),
         ],
     ),
+    // kubernetes-sigs/jobset, api/jobset/v1alpha2/jobset_types.go
+    (
+        "JobSet",
+        &[
+            ("queue", "/metadata/labels/kueue.x-k8s.io~1queue-name"),
+            ("suspend", "/spec/suspend"),
+        ],
+    ),
     (
         "CronJob",
         &[

@@ -26,7 +26,14 @@ pub(super) fn decode(json: &[u8], event: WatchEvent) -> Result<PodSeen, Fed> {
     if meta.uid.0.is_empty() || meta.name.0.is_empty() {
         return Err(Fed::Malformed(NO_UID));
     }
-    let mirror = std::mem::take(&mut meta.annotations.0.mirror.0);
+    let annotations = std::mem::take(&mut meta.annotations.0);
+    let mirror = annotations.mirror.0;
+    let mut spec = raw.spec.0.into_model();
+    for group in [annotations.group.0, annotations.volcano_group.0] {
+        if spec.pod_group.is_empty() {
+            spec.pod_group = group;
+        }
+    }
     Ok(PodSeen {
         event,
         resource_version: meta.version(),
@@ -41,7 +48,7 @@ pub(super) fn decode(json: &[u8], event: WatchEvent) -> Result<PodSeen, Fed> {
         namespace: meta.namespace.0,
         name: meta.name.0,
         finalizers: meta.finalizers.0,
-        spec: raw.spec.0.into_model(),
+        spec,
         status: raw.status.0.into_model(),
     })
 }

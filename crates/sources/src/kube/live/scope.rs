@@ -181,7 +181,7 @@ const fn objects(of: Of, resource: &'static str, kind: &'static str) -> Objects 
 
 /// The objects that the diagnosis reads besides pods, Events, nodes and Leases: owners of pods, storage, and what
 /// queues and autoscalers decide by; namespaces that are deleted, budgets that hold evictions, and autoscalers.
-pub const OBJECTS: [Objects; 16] = {
+pub const OBJECTS: [Objects; 17] = {
     use Of::{AddOn, Kubernetes};
     const APPS: Of = Kubernetes("apis/apps/v1");
     const BATCH: Of = Kubernetes("apis/batch/v1");
@@ -207,7 +207,8 @@ pub const OBJECTS: [Objects; 16] = {
             "horizontalpodautoscalers",
             "HorizontalPodAutoscaler",
         ),
-        // Kueue, Karpenter, and the gangs of Volcano and of the scheduler plugins.
+        // JobSet, Kueue, Karpenter, and the gangs of Volcano and of the scheduler plugins.
+        objects(AddOn(&["jobset.x-k8s.io"]), "jobsets", "JobSet"),
         objects(AddOn(&["kueue.x-k8s.io"]), "workloads", "Workload"),
         objects(AddOn(&["karpenter.sh"]), "nodeclaims", "NodeClaim"),
         objects(
