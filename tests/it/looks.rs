@@ -86,7 +86,6 @@ fn compare(recordings: &BTreeMap<String, Vec<Evidence>>, bare: bool) -> Told {
         let one_each = name.contains("1.28") || name.contains("1.29");
         let stripped = untraced(observations, bare);
         let by_order = pods(&stripped, usize::MAX);
-        let mut of_this = Told::default();
         for c in starts(&stripped).filter(|c| c.method == method::IMAGE_STATUS) {
             let (pod, inferred) = &by_order[&c.key];
             let (truth, by_trace) = &traced[&c.key];
@@ -96,18 +95,13 @@ fn compare(recordings: &BTreeMap<String, Vec<Evidence>>, bare: bool) -> Told {
             }
             assert_eq!(*inferred, !pod.is_empty(), "{name} {:?}", c.key);
             let count = match () {
-                () if pod.is_empty() => &mut of_this.none,
-                () if one_each && *by_trace => &mut of_this.untold,
-                () if pod == truth => &mut of_this.right,
-                () => &mut of_this.wrong,
+                () if pod.is_empty() => &mut told.none,
+                () if one_each && *by_trace => &mut told.untold,
+                () if pod == truth => &mut told.right,
+                () => &mut told.wrong,
             };
             *count += 1;
         }
-        println!("{bare} {name} {of_this:?}");
-        told.right += of_this.right;
-        told.wrong += of_this.wrong;
-        told.none += of_this.none;
-        told.untold += of_this.untold;
     }
     told
 }

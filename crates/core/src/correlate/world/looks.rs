@@ -90,7 +90,7 @@ pub(super) fn is_unsaid(c: &CallStart) -> bool {
         && c.fields.value(CONFIG_SEEN).is_none()
 }
 
-fn step<'a>(call: &'a Call, pod: Option<Slot>) -> Option<Step<'a>> {
+fn step(call: &Call, pod: Option<Slot>) -> Option<Step<'_>> {
     let Body::CallStart(start) = &call.started.body else {
         return None;
     };
