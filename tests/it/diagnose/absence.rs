@@ -311,7 +311,7 @@ const OWN: [&str; 10] = [
     "No node has storage",
     "adds no node for the pod",
     "finds no node for the pod",
-    "places no pod of a group",
+    "places no pod of ",
     "lets no pod go now",
     "makes no pod of manifest",
 ];
