@@ -208,7 +208,6 @@ fn asks_anything(c: &Config) -> bool {
         || c.kubelet_root.is_some()
         || c.kubelet_log != kflow_engine::live::KubeletLog::Off
         || !c.control.logs.is_empty()
-        || !c.control.journals.is_empty()
         || !c.control.audit_logs.is_empty()
         || !c.control.otlp.is_empty()
         || c.control.audit_webhook.is_some()

@@ -14,7 +14,9 @@ use super::{scope, tap};
 use crate::doctor;
 use kflow_core::correlate::Retention;
 use kflow_core::query::{self, Moment};
-use kflow_engine::live::{Agent, Config, Control, Found, KubeletLog, Place, Search, connect};
+use kflow_engine::live::{
+    Agent, Config, Control, Found, KubeletLog, LogPlace, Place, Search, connect,
+};
 use kflow_model::Source;
 use kflow_model::clock;
 use kflow_model::log::Component;
@@ -23,7 +25,6 @@ use kflow_model::redact;
 use kflow_model::units::wait as wait_for;
 use kflow_serve::Log;
 use kflow_sources::agent::{Machine, Mark, machine};
-use kflow_sources::klog::live::Journal;
 use kflow_sources::tap::needs;
 
 pub(super) fn stderr_log() -> Log {
@@ -137,14 +138,15 @@ fn is_the_node(args: &LiveArgs, node: &str) -> anyhow::Result<bool> {
     })
 }
 
-/// The journal of this machine's kubelet unit.
-fn own_journal() -> KubeletLog {
-    KubeletLog::Journal(doctor::kubelet::unit(Path::new("/")).to_owned())
+/// The unit of this machine's kubelet.
+fn own_unit() -> &'static str {
+    doctor::kubelet::unit(Path::new("/"))
 }
 
 /// The log of this machine's kubelet: a file when it was started with one, else the journal.
 fn own_log() -> KubeletLog {
-    doctor::kubelet::log_file(Path::new("/")).map_or_else(own_journal, KubeletLog::File)
+    let file = doctor::kubelet::log_file(Path::new("/")).map(LogPlace::File);
+    KubeletLog::At(file.unwrap_or_else(|| LogPlace::Journal(own_unit().to_owned())))
 }
 
 /// The configuration of the sources that the arguments name; `pod` is the pod that the command is about, if any.
@@ -194,18 +196,11 @@ pub(super) fn config(args: &LiveArgs, pod: Option<&str>) -> anyhow::Result<Confi
         }
         None | Some("off") => KubeletLog::Off,
         Some("-") => KubeletLog::Stdin,
-        Some("journal") => own_journal(),
         Some("remote") if node.is_none() || scope.is_none() => {
             bail!("--kubelet-log remote needs --node, and an apiserver to ask")
         }
         Some("remote") => KubeletLog::Remote,
-        Some(other) => match other.strip_prefix("journal:") {
-            Some(named) => match Journal::named(named) {
-                Some(journal) => KubeletLog::JournalFiles(journal),
-                None => KubeletLog::Journal(named.to_owned()),
-            },
-            None => KubeletLog::File(PathBuf::from(other)),
-        },
+        Some(place) => KubeletLog::At(LogPlace::named(Path::new(place), own_unit())),
     };
     let runtime = args.runtime.clone().map_or(found, Ok);
     let tap = tap::choose(&tap::Asked {
@@ -265,7 +260,7 @@ pub(super) fn search(config: &mut Config, args: &LiveArgs) {
     let runtime = here && config.runtime.is_none();
     let log = here
         && args.kubelet_log.is_none()
-        && matches!(config.kubelet_log, KubeletLog::Journal(_))
+        && matches!(config.kubelet_log, KubeletLog::At(LogPlace::Journal(_)))
         && doctor::kubelet::is_unknown(root);
     // What a kubelet that does not run was called is not known.
     let node = args.scope.node.clone().filter(|_| {
@@ -405,45 +400,30 @@ fn retention(args: &LiveArgs) -> Retention {
     }
 }
 
-/// The unit of the journal that an argument names in place of a log's file. `unit` is the one that has the log by default.
-fn journal_unit(log: &Path, unit: &str) -> Option<String> {
-    let named = log.to_str()?.strip_prefix("journal")?;
-    match named.strip_prefix(':') {
-        None => named.is_empty().then(|| unit.to_owned()),
-        Some(named) => (!named.is_empty()).then(|| named.to_owned()),
-    }
-}
-
 fn control(args: &ControlArgs) -> Control {
-    let of_runtime = [
-        (Component::Containerd, &args.containerd_log, "containerd"),
-        (Component::Crio, &args.crio_log, "crio"),
-    ];
-    let of_runtime: Vec<_> = of_runtime
-        .into_iter()
-        .flat_map(|(c, all, unit)| all.iter().map(move |log| (c, log, journal_unit(log, unit))))
-        .collect();
-    let logs = [
+    let file = |path: &PathBuf| LogPlace::File(path.clone());
+    let of_control = [
         (Component::Apiserver, &args.apiserver_log),
         (Component::Scheduler, &args.scheduler_log),
         (Component::ControllerManager, &args.controller_manager_log),
     ];
-    let files = of_runtime.iter().filter(|(.., unit)| unit.is_none());
-    let files = files.map(|(c, log, _)| (*c, (*log).clone()));
+    let of_control = of_control.into_iter();
+    let of_control = of_control.flat_map(|(c, paths)| paths.iter().map(move |p| (c, file(p))));
+    let of_runtime = [
+        (Component::Containerd, &args.containerd_log, "containerd"),
+        (Component::Crio, &args.crio_log, "crio"),
+    ];
+    let of_runtime = of_runtime.into_iter().flat_map(|(c, all, unit)| {
+        all.iter()
+            .map(move |named| (c, LogPlace::named(named, unit)))
+    });
     Control {
         otlp: args.otlp.clone(),
         otlp_socket: None,
         audit_webhook: args.audit_webhook,
         listen_anywhere: args.listen_anywhere,
         audit_logs: args.audit_log.clone(),
-        logs: logs
-            .into_iter()
-            .flat_map(|(c, paths)| paths.iter().map(move |p| (c, p.clone())))
-            .chain(files)
-            .collect(),
-        journals: (of_runtime.iter())
-            .filter_map(|(c, _, unit)| Some((*c, unit.clone()?)))
-            .collect(),
+        logs: of_control.chain(of_runtime).collect(),
         pod_logs: args.pod_logs.clone(),
         scrape: !args.no_scrape,
     }

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::kubelet::{log_file, unit};
 use super::{Check, Health, files};
 use kflow_agent::look::control_processes;
-use kflow_engine::live::{Config, Control, KubeletLog, connect};
+use kflow_engine::live::{Config, Control, KubeletLog, LogPlace, connect};
 use kflow_model::log::Component;
 use kflow_model::patient;
 use kflow_model::units::wait;
@@ -28,9 +28,9 @@ pub(super) const fn is_named(asked: &KubeletLog) -> bool {
 pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
     let asked = &config.kubelet_log;
     match asked {
-        KubeletLog::File(path) => return file(WHAT, path, "--kubelet-log"),
+        KubeletLog::At(LogPlace::File(path)) => return file(WHAT, path, "--kubelet-log"),
         KubeletLog::Stdin => return Check::new(WHAT, Health::Works, "standard input"),
-        KubeletLog::JournalFiles(journal) => {
+        KubeletLog::At(LogPlace::JournalFiles(journal)) => {
             let asked = journal.clone();
             let found = format!(
                 "the journal of {}, in {}",
@@ -44,10 +44,10 @@ pub(super) async fn kubelet(root: &Path, config: &Config) -> Check {
             };
         }
         KubeletLog::Remote => return remote(config).await,
-        KubeletLog::Off | KubeletLog::Journal(_) => {}
+        KubeletLog::Off | KubeletLog::At(LogPlace::Journal(_)) => {}
     }
     let unit = match asked {
-        KubeletLog::Journal(unit) => unit.as_str(),
+        KubeletLog::At(LogPlace::Journal(unit)) => unit.as_str(),
         _ => unit(root),
     };
     // A path that does not answer counts as existing: opening it reports the error.
@@ -261,9 +261,9 @@ mod tests {
     #[tokio::test]
     async fn the_log_that_was_named_is_the_one_that_is_looked_at() {
         let root = with("k.log", "x\n");
-        let there = asked(KubeletLog::File(root.path().join("k.log")));
+        let there = asked(KubeletLog::At(LogPlace::File(root.path().join("k.log"))));
         assert_eq!(kubelet(root.path(), &there).await.health, Health::Works);
-        let missing = asked(KubeletLog::File(root.path().join("no.log")));
+        let missing = asked(KubeletLog::At(LogPlace::File(root.path().join("no.log"))));
         let check = kubelet(root.path(), &missing).await;
         assert_eq!(check.health, Health::Off);
         assert_eq!(

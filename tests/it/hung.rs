@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use kflow_engine::live::{Config, Control, KubeletLog, Live};
+use kflow_engine::live::{Config, Control, KubeletLog, Live, LogPlace};
 use kflow_model::Scope;
 use kflow_model::log::Component;
 use kflow_sources::kube::live::Pace;
@@ -90,7 +90,10 @@ fn run(what: &str, mut config: Config, source: &str, wanted: &str) {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("scheduler.log");
     let mut grows = File::create(&log).unwrap();
-    config.control.logs.push((Component::Scheduler, log));
+    config
+        .control
+        .logs
+        .push((Component::Scheduler, LogPlace::File(log)));
     config.pace = impatient();
     let live = Live::start(config).unwrap();
     let told = |name: &str, ask: &dyn Fn(&kflow_engine::snapshot::SourceStatus) -> bool| {
@@ -183,10 +186,13 @@ fn a_kubelets_certificate_that_hangs_holds_up_no_other_source() {
 fn a_log_that_hangs_holds_up_no_other_source() {
     let mut pipes = Pipes::new();
     let config = Config {
-        kubelet_log: KubeletLog::File(pipes.pipe("kubelet.log")),
+        kubelet_log: KubeletLog::At(LogPlace::File(pipes.pipe("kubelet.log"))),
         control: Control {
             audit_logs: vec![pipes.pipe("audit.log")],
-            logs: vec![(Component::Containerd, pipes.pipe("containerd.log"))],
+            logs: vec![(
+                Component::Containerd,
+                LogPlace::File(pipes.pipe("containerd.log")),
+            )],
             ..Control::default()
         },
         ..Config::nothing()

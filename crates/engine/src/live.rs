@@ -11,6 +11,7 @@ mod context;
 mod control;
 mod kubeconfig;
 mod later;
+mod log;
 mod past;
 mod sources;
 mod traces;
@@ -38,11 +39,11 @@ use kflow_core::correlate::Retention;
 use kflow_core::selection::Selection;
 use kflow_model::clock;
 use kflow_model::{Nanos, Observation, Source, Text};
-use kflow_sources::klog::live::Journal;
 use kflow_sources::kube::live::{Pace, Scope};
 use kflow_sources::live::Board;
 use kflow_store::Keeper;
 pub use later::{Found, SEARCH, Search};
+pub use log::LogPlace;
 use past::Frozen;
 pub use past::Sought;
 pub use sources::{connect, kubelet};
@@ -70,11 +71,7 @@ const END: Duration = Duration::from_secs(10);
 pub enum KubeletLog {
     /// Not read.
     Off,
-    File(PathBuf),
-    /// A unit's journal, read with `journalctl`.
-    Journal(String),
-    /// A unit's journal, read from its files.
-    JournalFiles(Journal),
+    At(LogPlace),
     /// Standard input.
     Stdin,
     /// Fetched through the apiserver.

@@ -68,11 +68,11 @@ impl EventSeen {
 /// Components that add nodes, by the names under which they report Events: Karpenter (kubernetes-sigs/karpenter
 /// `pkg/controllers/controllers.go`, `GetEventRecorderFor`) and the cluster autoscaler (kubernetes/autoscaler
 /// `cluster-autoscaler/utils/kubernetes/factory.go`, `CreateEventRecorder`). Karpenter as a part of EKS Auto Mode has a name of its
-/// own: the user guide of EKS, ml-inference-load-serve-model-vllm. With each, what it is called at the begin of a sentence.
+/// own: the user guide of EKS, ml-inference-load-serve-model-vllm. With each, what it is called.
 const AUTOSCALERS: [(&str, &str); 3] = [
     ("karpenter", "Karpenter"),
     ("eks-auto-mode/compute", "EKS Auto Mode"),
-    ("cluster-autoscaler", "The cluster autoscaler"),
+    ("cluster-autoscaler", "the cluster autoscaler"),
 ];
 
 /// Reasons of the Events of schedulers about pods (kubernetes, `pkg/scheduler/schedule_one.go`,
@@ -88,7 +88,7 @@ impl EventSeen {
     pub fn is_of_autoscaler(&self) -> bool {
         self.autoscaler().is_some()
     }
-    /// Returns what the component that adds nodes and reports the Event is called, for the begin of a sentence.
+    /// Returns what the component that adds nodes and reports the Event is called.
     pub fn autoscaler(&self) -> Option<&'static str> {
         let mut all = AUTOSCALERS.iter();
         all.find(|(component, _)| *component == self.component)

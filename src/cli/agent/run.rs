@@ -270,3 +270,18 @@ fn journal_of(root: &Path, unit: &str) -> Result<(String, String), String> {
         )),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_log_of_crio_is_looked_for_where_the_kubelet_uses_crio() {
+        let root = tempfile::tempdir().expect("a folder");
+        let finding = |socket: &str| crio_log(root.path(), Some(Path::new(socket)));
+        let (_, found) = finding("/run/crio/crio.sock").expect("a finding");
+        assert_eq!(found.what, "CRI-O's log");
+        assert!(finding("/run/containerd/containerd.sock").is_none());
+        assert!(crio_log(root.path(), None).is_none());
+    }
+}

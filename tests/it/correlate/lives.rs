@@ -59,40 +59,45 @@ fn what_a_pod_waited_for_has_ended_when_its_worker_stops_it() {
     assert!(stopped > 50, "{stopped}");
 }
 
+/// UID of the pod `s01/healthy` of S1, and one for the next pod of that name.
+const OLD: &str = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
+const NEW: &str = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
+
+fn text(o: &Evidence) -> String {
+    serde_json::to_string(o).unwrap()
+}
+
+/// Logs, Events, states and files of the pod `s01/healthy`. Calls are left out: connection and stream identify them, which a copy would
+/// repeat.
+fn story() -> Vec<Evidence> {
+    let of_pod = |o: &Evidence| {
+        let text = text(o);
+        let names = ["s01/healthy", OLD, "\"ns\":\"s01\",\"n\":\"healthy\""];
+        names.iter().any(|name| text.contains(name))
+    };
+    let all = session("S1-basics").into_iter();
+    all.filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
+        .filter(of_pod)
+        .collect()
+}
+
+/// The observation as one of the next pod, `by` ns later and on a node.
+fn next(o: &Evidence, by: i64, node: &str) -> Evidence {
+    let text = text(o).replace(OLD, NEW).replace("node1", node);
+    let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    later(&mut json, by);
+    let mut o: kflow_model::Observation = serde_json::from_value(json).unwrap();
+    if let Body::Pod(p) = &mut o.body {
+        p.resource_version += 100_000;
+    }
+    Arc::new(o)
+}
+
 /// Two pods have one name, one after the other: an observation with only the name belongs to the pod that existed then.
 #[test]
 fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
-    let observations = session("S1-basics");
-    // The second pod: the first one's evidence 100 s later, under another UID.
-    let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
-    let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
-    let about = |o: &&Evidence| {
-        let text = serde_json::to_string(o).unwrap();
-        text.contains("s01/healthy")
-            || text.contains(old)
-            || text.contains("\"ns\":\"s01\",\"n\":\"healthy\"")
-    };
-    // Calls are identified by connection and stream, which this copy would repeat: the test uses logs, Events and
-    // states only.
-    let first: Vec<Evidence> = observations
-        .iter()
-        .filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
-        .filter(about)
-        .cloned()
-        .collect();
-    let second: Vec<Evidence> = first
-        .iter()
-        .map(|o| {
-            let text = serde_json::to_string(o).unwrap().replace(old, new);
-            let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
-            later(&mut json, LATER);
-            let mut o: kflow_model::Observation = serde_json::from_value(json).unwrap();
-            if let Body::Pod(p) = &mut o.body {
-                p.resource_version += 100_000;
-            }
-            Arc::new(o)
-        })
-        .collect();
+    let first = story();
+    let second: Vec<Evidence> = first.iter().map(|o| next(o, LATER, "node1")).collect();
     let alone = world(&first);
     let both = world(first.iter().chain(&second));
     let steps = |p: &PodView| -> Vec<String> {
@@ -102,12 +107,12 @@ fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
             .map(|s| format!("{} {} {} {:?}", s.stage, s.step, s.container, s.start))
             .collect()
     };
-    let a = alone.pod(&old.into()).expect("the first life");
+    let a = alone.pod(&OLD.into()).expect("the first life");
     let b = both
-        .pod(&old.into())
+        .pod(&OLD.into())
         .expect("the first life beside the second");
     assert_eq!(steps(a), steps(b));
-    let c = both.pod(&new.into()).expect("the second life");
+    let c = both.pod(&NEW.into()).expect("the second life");
     assert_eq!(steps(a).len(), steps(c).len());
     for (x, y) in a.timeline.spans.iter().zip(&c.timeline.spans) {
         assert_eq!(
@@ -123,48 +128,21 @@ fn a_pod_that_is_created_anew_under_its_name_keeps_its_own_story() {
 /// ahead or behind, right after the first one is gone, as a StatefulSet moves a pod.
 #[test]
 fn a_pod_that_moves_to_a_node_with_another_clock_keeps_its_own_story_and_takes_none() {
-    const AHEAD: i64 = 3_000_000_000;
-    let observations = session("S1-basics");
-    let old = "4ac3c3e9-1ad8-496b-869a-7687fcb13acf";
-    let new = "5bd4d4f0-2be9-4a7c-97ab-8798fdc24bd0";
-    let text = |o: &Evidence| serde_json::to_string(o).unwrap();
-    let about = |o: &&Evidence| {
-        let text = text(o);
-        text.contains("s01/healthy")
-            || text.contains(old)
-            || text.contains("\"ns\":\"s01\",\"n\":\"healthy\"")
-    };
+    const AHEAD: i64 = 3 * SECOND;
     let of_node = |o: &Evidence| match &o.body {
         Body::Event(e) => e.component == "kubelet",
         _ => matches!(o.source, Source::Kubelet | Source::Fs),
     };
-    let first: Vec<Evidence> = observations
-        .iter()
-        .filter(|o| matches!(o.source, Source::Kubelet | Source::Kube | Source::Fs))
-        .filter(about)
-        .cloned()
-        .collect();
+    let first = story();
     let times = || first.iter().map(|o| o.stamp.at);
     let later_by = times().max().unwrap().since(times().min().unwrap()) + SECOND;
     for ahead in [AHEAD, -AHEAD] {
-        let second: Vec<Evidence> = first
-            .iter()
-            .map(|o| {
-                let text = text(o).replace(old, new).replace("node1", "node2");
-                let mut json: serde_json::Value = serde_json::from_str(&text).unwrap();
-                let by = if of_node(o) { ahead } else { 0 };
-                later(&mut json, later_by + by);
-                let mut o: kflow_model::Observation = serde_json::from_value(json).unwrap();
-                if let Body::Pod(p) = &mut o.body {
-                    p.resource_version += 100_000;
-                }
-                Arc::new(o)
-            })
-            .collect();
+        let by = |o| later_by + if of_node(o) { ahead } else { 0 };
+        let second: Vec<Evidence> = first.iter().map(|o| next(o, by(o), "node2")).collect();
         let (alone, after) = (world(&first), world(&second));
         let both = world(first.iter().chain(&second));
         assert_eq!(both.find("s01/healthy").len(), 2, "{ahead}");
-        for (uid, other, node, own) in [(old, new, "node1", &alone), (new, old, "node2", &after)] {
+        for (uid, other, node, own) in [(OLD, NEW, "node1", &alone), (NEW, OLD, "node2", &after)] {
             let own = own.pod(&uid.into()).expect("its story");
             let pod = both.pod(&uid.into()).expect("its story beside the other");
             assert_eq!((pod.node.as_str(), &pod.status), (node, &own.status));
@@ -184,7 +162,7 @@ fn a_pod_that_moves_to_a_node_with_another_clock_keeps_its_own_story_and_takes_n
                 p.timeline.spans.iter().map(|s| s.stage).collect()
             };
             assert_eq!(stages(pod), stages(own), "{uid}");
-            if uid == old {
+            if uid == OLD {
                 let steps = |p: &PodView| -> Vec<Text> {
                     p.timeline.spans.iter().map(|s| s.step.clone()).collect()
                 };

@@ -78,7 +78,7 @@ pub(super) fn floor() -> Floor {
     lines.map(of).collect()
 }
 
-/// Returns what is told less often, or more often, than the floor says.
+/// Returns a sentence for each cause whose counts are not those of the floor.
 pub(super) fn moved(told: &Told, floor: &Floor) -> Vec<String> {
     let causes = told.keys().chain(floor.keys());
     let causes: std::collections::BTreeSet<&String> = causes.collect();

@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use kflow_engine::live::{Config, Control, KubeletLog, Live};
+use kflow_engine::live::{Config, Control, KubeletLog, Live, LogPlace};
 use kflow_engine::record::Options;
 use kflow_model::log::Component;
 use kflow_model::{Source, Text};
@@ -254,7 +254,7 @@ fn everything(stage: &mut Stage) -> Config {
         let text = logs::kubelet_text(&mut stage.c);
         all.push((
             component,
-            stage.file(flag, &format!("{component:?}"), &text),
+            LogPlace::File(stage.file(flag, &format!("{component:?}"), &text)),
         ));
     }
     for (flag, component) in [
@@ -264,7 +264,7 @@ fn everything(stage: &mut Stage) -> Config {
         let text = logs::runtime(&mut stage.c);
         all.push((
             component,
-            stage.file(flag, &format!("{component:?}"), &text),
+            LogPlace::File(stage.file(flag, &format!("{component:?}"), &text)),
         ));
     }
     let text = carriers::audit(&mut stage.c);
@@ -284,7 +284,7 @@ fn everything(stage: &mut Stage) -> Config {
         kubeconfig: Some(kubeconfig),
         proxy: Some(proxy),
         runtime: Some(runtime),
-        kubelet_log: KubeletLog::File(kubelet_log),
+        kubelet_log: KubeletLog::At(LogPlace::File(kubelet_log)),
         kubelet_root: Some(root),
         control: Control {
             otlp: vec![anywhere],

@@ -4,8 +4,8 @@ mod calls;
 mod clients;
 mod file;
 mod heard;
+mod image_calls;
 mod known;
-mod looks;
 mod nodes;
 mod pod;
 mod pods;
@@ -175,7 +175,7 @@ pub struct World {
     kubelet: Arc<KubeletActivity>,
     pulls: Arc<ImagePulls>,
     clients: clients::Clients,
-    looks: looks::Looks,
+    image_calls: image_calls::ImageCalls,
 
     files: Chunked<Arc<PodFile>>,
     names: Chunked<Arc<NameFile>>,
@@ -226,7 +226,7 @@ impl Default for World {
             kubelet: Arc::default(),
             pulls: Arc::default(),
             clients: clients::Clients::default(),
-            looks: looks::Looks::default(),
+            image_calls: image_calls::ImageCalls::default(),
             files: Chunked::default(),
             names: Chunked::default(),
             by_uid: ShardMap::default(),
@@ -439,6 +439,10 @@ impl World {
         let slot = *self.by_uid.get(uid)?;
         let file = self.files.get(slot)?;
         Some(file.into.unwrap_or(slot))
+    }
+    /// The file that this one was merged into, or else itself.
+    fn merged(&self, slot: Slot) -> Slot {
+        self.files.get(slot).and_then(|f| f.into).unwrap_or(slot)
     }
     /// Index of a pod in the list of pods.
     fn place(&self, shown: &pods::PodKey) -> Option<usize> {

@@ -9,7 +9,7 @@ use kflow_model::units::counted;
 use super::finding::owner_arg;
 use super::rules::scale::AtMost;
 use super::rules::{Context, budget, scale};
-use super::text::shorten;
+use super::text::{capital, shorten};
 use super::unknown::{self, Asked};
 use super::{NextStep, Verdict};
 use crate::correlate::{ObjectState, Pod, PodView, World};
@@ -326,13 +326,6 @@ fn scaled(o: &ObjectState, pods: &[&Pod]) -> String {
         return said;
     }
     format!("{said} {}", of_its_pods(pods))
-}
-
-/// The text with its first letter in upper case.
-fn capital(text: &str) -> String {
-    let mut rest = text.chars();
-    let first = rest.next().map(|c| c.to_uppercase().to_string());
-    format!("{}{}", first.unwrap_or_default(), rest.as_str())
 }
 
 /// How many of the pods that exist are well, have completed, or are on their way: `Of its 3 pods: 2 well, 1 on their way.`

@@ -288,6 +288,13 @@ pub fn times(n: u32) -> String {
     }
 }
 
+/// The text with its first letter in upper case.
+pub fn capital(text: &str) -> String {
+    let mut rest = text.chars();
+    let first = rest.next().map(|c| c.to_uppercase().to_string());
+    format!("{}{}", first.unwrap_or_default(), rest.as_str())
+}
+
 /// Names in a list: `a`, `a and b`, `a, b and 3 more`.
 pub fn list<S: AsRef<str>>(names: &[S]) -> String {
     match names {

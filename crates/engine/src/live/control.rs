@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::JoinSet;
 
+use super::LogPlace;
 use super::agent::Gives;
 use kflow_model::Source;
 use kflow_model::clock;
@@ -32,9 +33,7 @@ pub struct Control {
     pub listen_anywhere: bool,
     pub audit_logs: Vec<PathBuf>,
     /// Logs of control-plane components and of the runtime.
-    pub logs: Vec<(Component, PathBuf)>,
-    /// Units of the journal that have such a log: `crio`, or `crio@/FOLDER` for the journal's files without journalctl.
-    pub journals: Vec<(Component, String)>,
+    pub logs: Vec<(Component, LogPlace)>,
     /// The folder of pods' logs, and the components whose static pods write there.
     pub pod_logs: Option<(PathBuf, Vec<Component>)>,
     /// Scrapes health and metrics of apiserver and kubelet, if there is an apiserver to ask.
@@ -84,26 +83,11 @@ impl Control {
                 out,
             ));
         }
-        for (component, path) in &self.logs {
-            let source = component.source();
-            let out = board.out(source, &path.to_string_lossy());
+        for (component, place) in &self.logs {
             let component = *component;
-            let decoder = move || decoder_of(component);
-            tasks.spawn(log::file(path.clone(), source, Box::new(decoder), out));
-        }
-        for (component, unit) in &self.journals {
-            let (component, unit) = (*component, unit.clone());
-            let source = component.source();
-            let out = board.out(source, &format!("journal of {unit}"));
             let decoder = Box::new(move || decoder_of(component));
-            match log::Journal::named(&unit) {
-                Some(journal) => {
-                    tasks.spawn(log::journal_files(journal, source, decoder, out));
-                }
-                None => {
-                    tasks.spawn(async move { log::journal(&unit, source, decoder, out).await });
-                }
-            }
+            let place = place.clone();
+            place.spawn(component.source(), decoder, board, tasks);
         }
         for (root, component) in self
             .pod_logs

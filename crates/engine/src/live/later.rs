@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::Config;
 use super::agent::Gives;
 use super::sources;
+use super::{Config, LogPlace};
 use kflow_model::units::wait;
 use kflow_model::{Nanos, Source, clock};
 use kflow_sources::live::{Backoff, Board, Out, Stopped, gap};
@@ -129,7 +129,7 @@ impl Running {
         }
         if let Some(path) = first(&mut self.started.kubelet_log, found.kubelet_log) {
             late.push(Source::Kubelet);
-            sources::spawn_log_file(path, board, tasks);
+            sources::spawn_log(LogPlace::File(path), board, tasks);
         }
         if let Some(root) = first(&mut self.started.kubelet_root, found.kubelet_root) {
             late.push(Source::Fs);
@@ -251,7 +251,7 @@ mod tests {
         let mut config = Config {
             proxy: Some(at("proxy.sock")),
             runtime: Some(at("runtime.sock")),
-            kubelet_log: super::super::KubeletLog::File(at("kubelet.log")),
+            kubelet_log: crate::live::KubeletLog::At(LogPlace::File(at("kubelet.log"))),
             kubelet: Some("http://127.0.0.1:9".into()),
             kubelet_root: Some(at("kubelet")),
             ..Config::nothing()

@@ -14,7 +14,7 @@ use super::agent::{self, Gives};
 use super::agents;
 use super::kubeconfig::{Found, found};
 use super::later;
-use super::{Config, KubeletLog};
+use super::{Config, KubeletLog, LogPlace};
 use crate::snapshot::own;
 use kflow_model::clock;
 use kflow_model::gap::{Failure, WatchKind};
@@ -88,11 +88,9 @@ pub(super) fn spawn_tap(path: PathBuf, config: &Config, board: &Board, tasks: &m
     tasks.spawn(tap::follow(path, Arc::clone(&config.reconnect), out));
 }
 
-/// Follows a kubelet's log in a file.
-pub(super) fn spawn_log_file(path: PathBuf, board: &Board, tasks: &mut JoinSet<()>) {
-    let out = board.out(Source::Kubelet, &path.to_string_lossy());
-    let decoder = Box::new(kubelet_decoder);
-    tasks.spawn(log::file(path, Source::Kubelet, decoder, out));
+/// Follows a kubelet's log.
+pub(super) fn spawn_log(place: LogPlace, board: &Board, tasks: &mut JoinSet<()>) {
+    place.spawn(Source::Kubelet, Box::new(kubelet_decoder), board, tasks);
 }
 
 fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &mut JoinSet<()>) {
@@ -115,23 +113,11 @@ fn spawn_others(config: &Config, gives: Option<&Gives>, board: &Board, tasks: &m
     if let Some(root) = &config.kubelet_root {
         spawn_files(root, board, tasks);
     }
-    let log_of = |name: &str| board.out(Source::Kubelet, name);
     match config.kubelet_log.clone() {
         KubeletLog::Off | KubeletLog::Remote => {}
-        KubeletLog::File(path) => spawn_log_file(path, board, tasks),
-        KubeletLog::Journal(unit) => {
-            let out = log_of("journal");
-            tasks.spawn(async move {
-                log::journal(&unit, Source::Kubelet, Box::new(kubelet_decoder), out).await;
-            });
-        }
-        KubeletLog::JournalFiles(journal) => {
-            let out = log_of("journal");
-            let decoder = Box::new(kubelet_decoder);
-            tasks.spawn(log::journal_files(journal, Source::Kubelet, decoder, out));
-        }
+        KubeletLog::At(place) => spawn_log(place, board, tasks),
         KubeletLog::Stdin => {
-            let out = log_of("stdin");
+            let out = board.out(Source::Kubelet, "stdin");
             tasks.spawn(async move {
                 let stdin = tokio::io::stdin();
                 log::stream("stdin", stdin, Source::Kubelet, kubelet_decoder(), out).await;

@@ -31,7 +31,7 @@ impl World {
             Arc::make_mut(&mut self.coverage).observe(o);
         }
         if let Body::Gap(gap) = &o.body {
-            self.looks.observe_gap(gap, o.stamp.at);
+            self.image_calls.observe_gap(gap, o.stamp.at);
         }
         self.heard.observe(o);
         match &o.body {
@@ -59,8 +59,8 @@ impl World {
                     Arc::make_mut(&mut self.kubelet).observe(o);
                 }
                 self.file_call(o, c);
-                if self.looks.are_many() {
-                    self.settle_looks();
+                if self.image_calls.are_many() {
+                    self.settle_image_calls();
                 }
             }
             Body::CallEnd(c) => self.file_call_end(o, c),
@@ -167,7 +167,7 @@ impl World {
             return;
         }
         // Evidence that an id linked to a mirror, before it was known as one, goes to the static pod.
-        let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
+        let slot = self.merged(slot);
         if self.files.get(slot).is_none_or(|f| f.retired) {
             return;
         }
@@ -370,7 +370,7 @@ impl World {
             return None;
         }
         let slot = self.by_runtime.get(id)?.slot;
-        Some(self.files.get(slot).and_then(|f| f.into).unwrap_or(slot))
+        Some(self.merged(slot))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::looks::is_unsaid;
+use super::image_calls::names_no_pod;
 use super::pod::{LazyPod, Origin};
 use super::pods::{KEEP, Life, NameFile, Pile, PodFile, PodKey, Slot, bearer, fold, named_from};
 use super::{Pod, World};
@@ -28,7 +28,7 @@ impl World {
     }
 
     fn refresh_pods(&mut self) {
-        self.settle_looks();
+        self.settle_image_calls();
         self.refresh_context();
         self.refresh_names();
         let mut dirty = std::mem::take(&mut self.dirty);
@@ -289,7 +289,7 @@ impl World {
                 if call.pod_uid.is_empty() {
                     call.pod_uid = PodUid(uid.clone());
                     call.pod_inferred =
-                        matches!(&call.started.body, Body::CallStart(c) if is_unsaid(c));
+                        matches!(&call.started.body, Body::CallStart(c) if names_no_pod(c));
                 }
                 if call.pod.is_empty() {
                     call.namespace.clone_from(namespace);

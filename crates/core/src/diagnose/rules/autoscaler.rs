@@ -7,7 +7,7 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::quantity::Quantity;
 use crate::diagnose::scheduler;
 use crate::diagnose::signal::Signal;
-use crate::diagnose::text::{list, span, times};
+use crate::diagnose::text::{capital, list, span, times};
 use crate::diagnose::{State, limits};
 use kflow_model::{Body, Nanos, Text, event::AUTOSCALER_REASONS};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
         if !matches!(x.cause.id, cause::KF225 | cause::KF230) {
             continue;
         }
-        x.names.set("autoscaler", autoscaler(newest));
+        x.names.set("autoscaler", &capital(autoscaler(newest)));
         if x.cause.id == cause::KF225 && x.names.get("own").is_some() {
             // What the scheduler says of the nodes that exist does not say why there is no other.
             x.rank = OWN;
@@ -189,13 +189,13 @@ fn plain(what: &str) -> String {
         .replace('}', ")")
 }
 
-/// The autoscaler's name, for the begin of a sentence.
+/// What the autoscaler is called.
 fn autoscaler(s: &Signal<'_>) -> &'static str {
     let named = match &s.evidence.body {
         Body::Event(e) => e.autoscaler(),
         _ => None,
     };
-    named.unwrap_or("The cluster autoscaler")
+    named.unwrap_or("the cluster autoscaler")
 }
 
 /// Returns what is known about the node that Karpenter named

@@ -576,7 +576,7 @@ fn silent<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>)
         return;
     }
     // Another scheduler's group may wait for more than its members.
-    let is_default = matches!(pod.spec.scheduler.as_str(), "" | "default-scheduler");
+    let is_default = pod.spec.scheduler.is_empty();
     if !pod.spec.pod_group.is_empty() && is_default {
         found.extend(gang(cx, f, pod));
         return;

@@ -56,7 +56,7 @@ impl World {
             started: Arc::clone(o),
             ended: None,
         }));
-        self.looks.observe_call(o.stamp.at, c);
+        self.image_calls.observe_call(o.stamp.at, c);
         if let Some(gone) = self.calls.shrink(CALLS) {
             self.unfiled.calls_forgotten += gone.len() as u64;
             for call in gone {
@@ -191,9 +191,9 @@ impl World {
             }
             call.ended = Some(Arc::clone(o));
         });
-        self.looks.touch(at.start, c.key);
+        self.image_calls.touch(at.start, c.key);
         if let Some(slot) = at.slot {
-            let slot = self.files.get(slot).and_then(|f| f.into).unwrap_or(slot);
+            let slot = self.merged(slot);
             self.learn_answer(slot, at, c);
             self.put(slot, o);
         } else if !c.subject.pod.uid.is_empty() {

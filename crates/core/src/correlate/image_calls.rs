@@ -23,14 +23,14 @@ const NEXT_NS: i64 = 10 * SECOND;
 
 /// Kind of a call that the order is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Kind {
     Sandbox,
     Look,
     Pull,
     Create,
 }
 
-impl What {
+impl Kind {
     pub(crate) fn of(name: &str) -> Option<Self> {
         Some(match name {
             method::RUN_POD_SANDBOX => Self::Sandbox,
@@ -44,29 +44,29 @@ impl What {
 
 /// A call, as far as the order needs it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step<'a> {
+pub(crate) struct Ordered<'a> {
     pub(crate) key: CallKey,
     pub(crate) start: Nanos,
     /// `None` while it is in flight.
     pub(crate) end: Option<Nanos>,
     /// True when nothing follows it in this sync: an error, or a look that found no image.
     pub(crate) in_vain: bool,
-    pub(crate) what: What,
+    pub(crate) kind: Kind,
     pub(crate) pod: Option<Slot>,
     /// True when the request itself leads to its pod.
-    pub(crate) says: bool,
+    pub(crate) names_pod: bool,
     pub(crate) image: &'a str,
     /// The image's id in the answer of a look; empty without one. Kubelet 1.27 creates a container of the id.
     pub(crate) id: &'a str,
 }
 
-impl Step<'_> {
+impl Ordered<'_> {
     /// True for a call at which the worker of a known pod certainly was.
     fn is_bound(&self) -> bool {
-        self.pod.is_some() && (self.says || self.what != What::Look)
+        self.pod.is_some() && (self.names_pod || self.kind != Kind::Look)
     }
     fn is_bare(&self) -> bool {
-        !self.says && matches!(self.what, What::Look | What::Pull) && !self.image.is_empty()
+        !self.names_pod && matches!(self.kind, Kind::Look | Kind::Pull) && !self.image.is_empty()
     }
     fn same_image(&self, other: &Self) -> bool {
         let by_id = |a: &Self, b: &Self| !a.id.is_empty() && a.id == b.image;
@@ -74,7 +74,7 @@ impl Step<'_> {
     }
     /// True when the pod of this call goes on with its image: another look, or the container.
     fn leads_to(&self, next: &Self) -> bool {
-        matches!(self.what, What::Look | What::Pull) && !self.in_vain && self.same_image(next)
+        matches!(self.kind, Kind::Look | Kind::Pull) && !self.in_vain && self.same_image(next)
     }
 }
 
@@ -83,9 +83,9 @@ impl Step<'_> {
 struct Between<'s, 'a> {
     pod: Slot,
     /// The call before `after`.
-    earlier: Option<&'s Step<'a>>,
-    after: Option<&'s Step<'a>>,
-    before: Option<&'s Step<'a>>,
+    earlier: Option<&'s Ordered<'a>>,
+    after: Option<&'s Ordered<'a>>,
+    before: Option<&'s Ordered<'a>>,
     from: Nanos,
     to: Nanos,
 }
@@ -94,8 +94,8 @@ impl<'s, 'a> Between<'s, 'a> {
     /// `None` when `after` has not ended.
     fn of(
         pod: Slot,
-        [earlier, after]: [Option<&'s Step<'a>>; 2],
-        before: Option<&'s Step<'a>>,
+        [earlier, after]: [Option<&'s Ordered<'a>>; 2],
+        before: Option<&'s Ordered<'a>>,
     ) -> Option<Self> {
         let begun = before.map(|b| b.start);
         let earliest = begun.map(|at| at.plus(-WINDOW_NS));
@@ -115,20 +115,20 @@ impl<'s, 'a> Between<'s, 'a> {
         let from = self.after.and_then(|a| a.end);
         self.before.map(|b| b.start) == Some(self.to) && from == Some(self.from)
     }
-    fn holds(&self, x: &Step<'_>) -> bool {
+    fn holds(&self, x: &Ordered<'_>) -> bool {
         x.start >= self.from && x.start < self.to && x.end.is_none_or(|end| end <= self.to)
     }
     /// The call before, if it is about the image of `x` and on its connection.
-    fn opening(&self, x: &Step<'_>) -> Option<&'s Step<'a>> {
+    fn opening(&self, x: &Ordered<'_>) -> Option<&'s Ordered<'a>> {
         self.after
             .filter(|a| a.leads_to(x) && a.key.conn == x.key.conn)
     }
     /// True when the call before is known to follow a look that names the pod, so that every first look does.
     fn begins_with_a_look(&self) -> bool {
-        let is_look = |s: &Step<'_>| s.what == What::Look;
+        let is_look = |s: &Ordered<'_>| s.kind == Kind::Look;
         self.after.is_some_and(|a| {
             is_look(a)
-                || a.what == What::Pull
+                || a.kind == Kind::Pull
                     && (self.earlier).is_some_and(|e| is_look(e) && e.same_image(a))
         })
     }
@@ -143,14 +143,14 @@ enum Makers {
     Several,
 }
 
-/// The pods of the calls that name none, in the order of `steps`; `None` for every other call, and where it is not certain.
-/// `steps` are sorted by start, and nothing is concluded across `losses`.
-pub(crate) fn pods_by_order(steps: &[Step<'_>], losses: &[(Nanos, Nanos)]) -> Vec<Option<Slot>> {
-    let mut found: Vec<Option<Slot>> = vec![None; steps.len()];
-    let bare: Vec<(usize, &Step<'_>)> = (steps.iter().enumerate())
+/// The pods of the calls that name none, in the order of `calls`; `None` for every other call, and where it is not certain.
+/// `calls` are sorted by start, and nothing is concluded across `losses`.
+pub(crate) fn pods_by_order(calls: &[Ordered<'_>], losses: &[(Nanos, Nanos)]) -> Vec<Option<Slot>> {
+    let mut found: Vec<Option<Slot>> = vec![None; calls.len()];
+    let bare: Vec<(usize, &Ordered<'_>)> = (calls.iter().enumerate())
         .filter(|(_, s)| s.is_bare())
         .collect();
-    let all = between(steps);
+    let all = between(calls);
     let whole =
         |from: Nanos, to: Nanos| !(losses.iter()).any(|(since, at)| *since <= to && *at >= from);
     created(&all, &bare, &whole, &mut found);
@@ -158,10 +158,10 @@ pub(crate) fn pods_by_order(steps: &[Step<'_>], losses: &[(Nanos, Nanos)]) -> Ve
     found
 }
 
-fn between<'s, 'a>(steps: &'s [Step<'a>]) -> Vec<Between<'s, 'a>> {
-    let mut last: FxHashMap<Slot, [Option<&Step<'_>>; 2]> = FxHashMap::default();
+fn between<'s, 'a>(calls: &'s [Ordered<'a>]) -> Vec<Between<'s, 'a>> {
+    let mut last: FxHashMap<Slot, [Option<&Ordered<'_>>; 2]> = FxHashMap::default();
     let mut all = Vec::new();
-    for step in steps.iter().filter(|s| s.is_bound()) {
+    for step in calls.iter().filter(|s| s.is_bound()) {
         let Some(pod) = step.pod else { continue };
         let before = last.entry(pod).or_default();
         all.extend(Between::of(pod, *before, Some(step)));
@@ -175,9 +175,9 @@ fn between<'s, 'a>(steps: &'s [Step<'a>]) -> Vec<Between<'s, 'a>> {
 
 /// The calls without a pod that lie in an interval.
 fn within<'b, 's, 'a>(
-    bare: &'b [(usize, &'s Step<'a>)],
+    bare: &'b [(usize, &'s Ordered<'a>)],
     of: &'b Between<'_, '_>,
-) -> impl Iterator<Item = (usize, &'s Step<'a>)> + 'b {
+) -> impl Iterator<Item = (usize, &'s Ordered<'a>)> + 'b {
     let first = bare.partition_point(|(_, x)| x.start < of.from);
     (bare.iter().skip(first).copied())
         .take_while(|(_, x)| x.start < of.to)
@@ -188,12 +188,12 @@ fn within<'b, 's, 'a>(
 /// and at least twice without. If there are just as many looks, they are the pod's, whatever other pods do.
 fn created(
     all: &[Between<'_, '_>],
-    bare: &[(usize, &Step<'_>)],
+    bare: &[(usize, &Ordered<'_>)],
     whole: &impl Fn(Nanos, Nanos) -> bool,
     found: &mut [Option<Slot>],
 ) {
     let created: Vec<_> = (all.iter())
-        .filter_map(|b| Some((b, b.before.filter(|n| n.what == What::Create)?)))
+        .filter_map(|b| Some((b, b.before.filter(|n| n.kind == Kind::Create)?)))
         .filter(|(b, _)| b.is_closed() && whole(b.from, b.to))
         .collect();
     loop {
@@ -202,7 +202,7 @@ fn created(
             let opening = b.after.filter(|a| a.leads_to(create));
             let least = if opening.is_some() { 1 } else { 2 };
             let mine: Vec<_> = within(bare, b)
-                .filter(|(_, x)| x.what == What::Look && x.same_image(create))
+                .filter(|(_, x)| x.kind == Kind::Look && x.same_image(create))
                 .filter(|(_, x)| opening.is_none_or(|a| a.key.conn == x.key.conn))
                 .filter(|(i, x)| {
                     let known = x.pod.or(found.get(*i).copied().flatten());
@@ -232,7 +232,7 @@ fn created(
 /// A call that only one pod can have made.
 fn alone(
     all: &[Between<'_, '_>],
-    bare: &[(usize, &Step<'_>)],
+    bare: &[(usize, &Ordered<'_>)],
     whole: &impl Fn(Nanos, Nanos) -> bool,
     found: &mut [Option<Slot>],
 ) {
@@ -250,7 +250,7 @@ fn alone(
                 }
                 // The look before it may have come before the tap.
                 None if b.before.is_some_and(|n| {
-                    matches!(n.what, What::Create | What::Pull) && n.same_image(x)
+                    matches!(n.kind, Kind::Create | Kind::Pull) && n.same_image(x)
                 }) =>
                 {
                     Makers::Several

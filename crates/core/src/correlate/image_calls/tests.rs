@@ -1,29 +1,29 @@
 use super::*;
 
-/// A step of a line of a table: `pod what image start-end`, where `-` for the pod says that the request names none, and
+/// A call of a line of a table: `pod kind image start-end`, where `-` for the pod says that the request names none, and
 /// `(1)` that the trace tells it.
-fn step(line: &str) -> Step<'_> {
+fn ordered(line: &str) -> Ordered<'_> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [pod, what, image, at, ..] = words[..] else {
+    let [pod, kind, image, at, ..] = words[..] else {
         panic!("{line}");
     };
     let (start, end) = at.split_once('-').expect("an interval");
-    let (what, conn) = match what {
-        "run" => (What::Sandbox, 1),
-        "look" => (What::Look, 2),
-        "pull" => (What::Pull, 2),
-        "crictl" => (What::Look, 9),
-        _ => (What::Create, 1),
+    let (kind, conn) = match kind {
+        "run" => (Kind::Sandbox, 1),
+        "look" => (Kind::Look, 2),
+        "pull" => (Kind::Pull, 2),
+        "crictl" => (Kind::Look, 9),
+        _ => (Kind::Create, 1),
     };
     let ms = |at: &str| Nanos(at.parse::<i64>().expect("ms") * 1_000_000);
-    Step {
+    Ordered {
         key: CallKey { conn, stream: 1 },
         start: ms(start),
         end: (!end.is_empty()).then(|| ms(end)),
         in_vain: line.ends_with("in vain"),
-        what,
+        kind,
         pod: pod.trim_matches(['(', ')']).parse().ok(),
-        says: !pod.starts_with(['-', '(']),
+        names_pod: !pod.starts_with(['-', '(']),
         image: image.split('=').next().unwrap_or_default(),
         id: image.split_once('=').map_or("", |(_, id)| id),
     }
@@ -34,10 +34,10 @@ fn told(lines: &str, losses: &[(Nanos, Nanos)]) -> String {
     let lines: Vec<&str> = (lines.lines().map(str::trim))
         .filter(|l| !l.is_empty())
         .collect();
-    let mut steps: Vec<Step<'_>> = lines.iter().map(|l| step(l)).collect();
-    steps.sort_by_key(|s| s.start);
-    let found = pods_by_order(&steps, losses);
-    let told = (steps.iter().zip(found)).filter(|(s, _)| s.pod.is_none());
+    let mut calls: Vec<Ordered<'_>> = lines.iter().map(|l| ordered(l)).collect();
+    calls.sort_by_key(|s| s.start);
+    let found = pods_by_order(&calls, losses);
+    let told = (calls.iter().zip(found)).filter(|(s, _)| s.pod.is_none());
     let told: Vec<String> = told
         .map(|(_, found)| found.map_or("-".to_owned(), |pod| pod.to_string()))
         .collect();

@@ -1,4 +1,4 @@
-//! Calls about images that name no pod, filed by the [order](crate::correlate::looks) of the calls.
+//! Calls about images that name no pod, filed by the [order](crate::correlate::image_calls) of the calls.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::World;
 use super::pods::Slot;
 use crate::correlate::Call;
-use crate::correlate::looks::{Step, WINDOW_NS, What, pods_by_order};
+use crate::correlate::image_calls::{Kind, Ordered, WINDOW_NS, pods_by_order};
 use kflow_model::cri::{CONFIG_SEEN, CallKey, CallStart, Service};
 use kflow_model::gap::Gap;
 use kflow_model::{Body, Evidence, Nanos, PodUid, Source, Text};
@@ -27,14 +27,14 @@ struct Place {
 
 /// The newest calls that sandboxes, images and containers are made by, and when calls were lost.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Looks {
+pub(super) struct ImageCalls {
     /// By start and key.
     places: Arc<Vec<Place>>,
     losses: Arc<BTreeSet<(Nanos, Nanos)>>,
     changed: bool,
 }
 
-impl Looks {
+impl ImageCalls {
     /// Takes a call that was filed.
     pub(super) fn observe_call(&mut self, start: Nanos, c: &CallStart) {
         if c.service == Service::Unknown {
@@ -42,7 +42,7 @@ impl Looks {
             Arc::make_mut(&mut self.losses).insert((start, start));
             self.changed = true;
         }
-        if What::of(&c.method).is_none() {
+        if Kind::of(&c.method).is_none() {
             return;
         }
         let place = Place {
@@ -82,7 +82,7 @@ impl Looks {
 }
 
 /// True when nothing in the request leads to its pod, so that order or trace does.
-pub(super) fn is_unsaid(c: &CallStart) -> bool {
+pub(super) fn names_no_pod(c: &CallStart) -> bool {
     let s = &c.subject;
     s.pod.uid.is_empty()
         && s.container_id.is_empty()
@@ -90,7 +90,7 @@ pub(super) fn is_unsaid(c: &CallStart) -> bool {
         && c.fields.value(CONFIG_SEEN).is_none()
 }
 
-fn step(call: &Call, pod: Option<Slot>) -> Option<Step<'_>> {
+fn ordered(call: &Call, pod: Option<Slot>) -> Option<Ordered<'_>> {
     let Body::CallStart(start) = &call.started.body else {
         return None;
     };
@@ -98,16 +98,16 @@ fn step(call: &Call, pod: Option<Slot>) -> Option<Step<'_>> {
         Body::CallEnd(e) => e.fields.value(key),
         _ => None,
     };
-    let what = What::of(&call.method)?;
-    let missing = what == What::Look && answer("present") == Some("false");
-    Some(Step {
+    let kind = Kind::of(&call.method)?;
+    let missing = kind == Kind::Look && answer("present") == Some("false");
+    Some(Ordered {
         key: call.key,
         start: call.start,
         end: call.end,
         in_vain: call.is_error() || missing,
-        what,
+        kind,
         pod,
-        says: !is_unsaid(start),
+        names_pod: !names_no_pod(start),
         image: call.image.as_str(),
         id: answer("id").unwrap_or_default(),
     })
@@ -116,68 +116,72 @@ fn step(call: &Call, pod: Option<Slot>) -> Option<Step<'_>> {
 impl World {
     /// Gives calls that name no pod to the pods that made them by the order of the calls, and takes back what newer
     /// evidence contradicts.
-    pub(super) fn settle_looks(&mut self) {
-        if !std::mem::take(&mut self.looks.changed) {
+    pub(super) fn settle_image_calls(&mut self) {
+        if !std::mem::take(&mut self.image_calls.changed) {
             return;
         }
-        let places = Arc::clone(&self.looks.places);
-        let known: Vec<(Place, Step<'_>)> = places
+        let places = Arc::clone(&self.image_calls.places);
+        let known: Vec<(Place, Ordered<'_>)> = places
             .iter()
             .filter_map(|p| {
                 let call = self.calls.get(p.start, p.key)?;
                 let told = self.by_call.get(p.key)?.slot.filter(|_| p.given.is_none());
-                Some((*p, step(call, told.map(|slot| self.merged(slot)))?))
+                Some((*p, ordered(call, told.map(|slot| self.merged(slot)))?))
             })
             .collect();
-        if known.iter().all(|(_, s)| s.says || s.pod.is_some()) {
-            self.forget_looks();
+        if known.iter().all(|(_, s)| s.names_pod || s.pod.is_some()) {
+            self.forget_image_calls();
             return;
         }
-        let (places, steps): (Vec<Place>, Vec<Step<'_>>) = known.into_iter().unzip();
-        let losses: Vec<(Nanos, Nanos)> = self.looks.losses.iter().copied().collect();
-        let found = pods_by_order(&steps, &losses);
+        let (places, calls): (Vec<Place>, Vec<Ordered<'_>>) = known.into_iter().unzip();
+        let losses: Vec<(Nanos, Nanos)> = self.image_calls.losses.iter().copied().collect();
+        let found = pods_by_order(&calls, &losses);
         let changes: Vec<(Place, Option<Slot>)> = (places.into_iter().zip(found))
             .filter(|(place, found)| place.given.map(|slot| self.merged(slot)) != *found)
             .collect();
         for (place, found) in changes {
-            if let Some(old) = self.looks.take(place.start, place.key) {
+            if let Some(old) = self.image_calls.take(place.start, place.key) {
                 self.take_back(old, place.start, place.key);
             }
             if let Some(slot) = found {
                 self.give(slot, place.start, place.key);
             }
         }
-        self.forget_looks();
-    }
-    fn merged(&self, slot: Slot) -> Slot {
-        self.files.get(slot).and_then(|f| f.into).unwrap_or(slot)
+        self.forget_image_calls();
     }
     /// Drops the calls that are too old to stand beside a new one.
-    fn forget_looks(&mut self) {
-        let Some(newest) = self.looks.places.last().map(|p| p.start) else {
+    fn forget_image_calls(&mut self) {
+        let Some(newest) = self.image_calls.places.last().map(|p| p.start) else {
             return;
         };
         let from = newest.plus(-2 * WINDOW_NS);
-        let many = self.looks.places.len().saturating_sub(MOST);
+        let many = self.image_calls.places.len().saturating_sub(MOST);
         let is_old = |(i, p): (usize, &Place)| {
             let call = self.calls.get(p.start, p.key);
             i < many || call.is_none_or(|c| c.end.is_some_and(|end| end < from))
         };
-        let old: Vec<bool> = (self.looks.places.iter().enumerate()).map(is_old).collect();
+        let old: Vec<bool> = (self.image_calls.places.iter().enumerate())
+            .map(is_old)
+            .collect();
         if old.contains(&true) {
             let mut old = old.into_iter();
-            Arc::make_mut(&mut self.looks.places).retain(|_| old.next() != Some(true));
+            Arc::make_mut(&mut self.image_calls.places).retain(|_| old.next() != Some(true));
         }
-        if self.looks.losses.first().is_some_and(|(_, at)| *at < from) {
-            Arc::make_mut(&mut self.looks.losses).retain(|(_, at)| *at >= from);
+        if self
+            .image_calls
+            .losses
+            .first()
+            .is_some_and(|(_, at)| *at < from)
+        {
+            Arc::make_mut(&mut self.image_calls.losses).retain(|(_, at)| *at >= from);
         }
     }
     fn give(&mut self, slot: Slot, start: Nanos, key: CallKey) {
         let Some(call) = self.calls.get(start, key).cloned() else {
             return;
         };
-        if let Some(i) = self.looks.find(start, key)
-            && let Some(place) = Arc::make_mut(&mut self.looks.places).get_mut(i)
+        if let Some(i) = self.image_calls.find(start, key)
+            && let Some(place) = Arc::make_mut(&mut self.image_calls.places).get_mut(i)
         {
             place.given = Some(slot);
         }
@@ -213,11 +217,11 @@ impl World {
         let Some(start) = self.by_call.get(key).map(|at| at.start) else {
             return;
         };
-        if let Some(given) = self.looks.take(start, key)
+        if let Some(given) = self.image_calls.take(start, key)
             && self.merged(given) != self.merged(told)
         {
             self.take_back(given, start, key);
         }
-        self.looks.touch(start, key);
+        self.image_calls.touch(start, key);
     }
 }
