@@ -37,10 +37,21 @@ pub(crate) trait Node {
     fn watch(&mut self, process: u32, descriptor: u32, stream: u64) -> bool;
     /// Stops watching a descriptor, if it is watched as this stream.
     fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64);
-    /// Returns the bytes of a stream so far, by direction.
-    fn offsets(&self, stream: u64) -> Option<[u64; 2]>;
+    /// Returns what has passed on a stream so far; `None` when the kernel's program does not know it.
+    fn passed(&self, stream: u64) -> Option<Passed>;
     /// Drops what the maps hold of a stream that is over.
     fn forget(&mut self, stream: u64);
+}
+
+/// What has passed on a stream, as the kernel's program counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Bytes by direction. They are counted before their records come.
+    pub(crate) bytes: [u64; 2],
+    /// Writes that have begun.
+    pub(crate) begun: u32,
+    /// Writes of which all records have come.
+    pub(crate) done: u32,
 }
 
 /// Totals since the start.
@@ -92,11 +103,15 @@ impl Follower {
     ) {
         let at = clock.wall(r.time);
         match r.kind {
-            Kind::Sent => self.sent(r, at, out),
+            Kind::Sent => {
+                self.sent(r, at, out);
+                self.close_if_read(r.stream, node, out);
+            }
             Kind::Received => {
                 let bytes = r.bytes.into();
                 let offset = r.offset;
                 self.read(r, at, Waiting::Bytes { offset, bytes }, out);
+                self.close_if_read(r.stream, node, out);
             }
             Kind::Ended(error) => self.read(r, at, Waiting::End { error }, out),
             Kind::Opened => self.opened(r, at, node, out),
@@ -121,6 +136,12 @@ impl Follower {
         let mut all: Vec<_> = all.copied().collect();
         all.sort_unstable();
         all
+    }
+
+    /// Returns the connections that a descriptor leads to.
+    fn open(&self) -> impl Iterator<Item = (u64, &Stream)> {
+        let open = self.streams.iter().filter(|(_, s)| s.closed.is_none());
+        open.map(|(number, s)| (*number, s))
     }
 
     fn next_conn(&mut self) -> u32 {
@@ -160,8 +181,7 @@ impl Follower {
     fn take_early(&mut self, inode: Option<u64>) -> Option<(u64, Stream)> {
         let inode = inode?;
         let is_early = |s: &Stream| s.inode == Some(inode) && s.next == [0, 0] && s.held.is_empty();
-        let (number, _) = self.streams.iter().find(|(_, s)| is_early(s))?;
-        let number = *number;
+        let (number, _) = self.open().find(|(_, s)| is_early(s))?;
         let early = self.streams.remove(&number)?;
         self.counters.joined = self.counters.joined.saturating_sub(1);
         Some((number, early))
@@ -176,6 +196,9 @@ impl Follower {
         node: &mut impl Node,
         out: &mut Vec<Observation>,
     ) {
+        if let Some(s) = self.streams.get_mut(&stream) {
+            s.closed = None;
+        }
         if let Some(before) = self.descriptors.insert(descriptor, stream)
             && before != stream
         {
@@ -207,12 +230,29 @@ impl Follower {
         if self.descriptors.values().any(|s| *s == stream) {
             return;
         }
+        if let Some(s) = self.streams.get_mut(&stream) {
+            s.closed = Some(at);
+            self.close_if_read(stream, node, out);
+        }
+    }
+
+    /// Closes a connection that no descriptor leads to, once all of it has been read. A thread can still be in a write
+    /// when another one closes the descriptor or ends the process; the write's record comes after that of the end.
+    /// [`tally`](Self::tally) closes a connection of which a record is lost.
+    fn close_if_read(&mut self, stream: u64, node: &mut impl Node, out: &mut Vec<Observation>) {
+        let Some(s) = self.streams.get(&stream) else {
+            return;
+        };
+        let is_read = || node.passed(stream).is_none_or(|p| s.has_read(&p));
+        if s.closed.is_some() && is_read() {
+            self.close(stream, node, out);
+        }
+    }
+
+    fn close(&mut self, stream: u64, node: &mut impl Node, out: &mut Vec<Observation>) {
         if let Some(mut s) = self.streams.remove(&stream) {
             s.release(None, &mut self.decoder, &mut self.counters, out);
-            // No more records of this stream will come.
-            if let Some(theirs) = node.offsets(stream) {
-                s.catch_up(theirs, at, &mut self.decoder, &mut self.counters, out);
-            }
+            let at = s.closed.unwrap_or_default().max(s.last);
             self.decoder.close(s.conn, None, at, "", out);
             node.forget(stream);
         }
@@ -282,7 +322,7 @@ impl Follower {
 
     /// Returns the inodes of the known sockets.
     pub(crate) fn inodes(&self) -> FxHashSet<u64> {
-        self.streams.values().filter_map(|s| s.inode).collect()
+        self.open().filter_map(|(_, s)| s.inode).collect()
     }
 
     /// Handles a descriptor that a search found: joins its connection in the middle, unless the connection is known.
@@ -294,8 +334,8 @@ impl Follower {
         out: &mut Vec<Observation>,
     ) {
         let (process, descriptor, inode) = found;
-        let known = self.streams.iter().find(|(_, s)| s.inode == Some(inode));
-        let known = known.map(|(stream, _)| *stream);
+        let known = self.open().find(|(_, s)| s.inode == Some(inode));
+        let known = known.map(|(stream, _)| stream);
         let stream = known.unwrap_or_else(|| {
             self.numbers += 1;
             self.numbers
@@ -372,20 +412,31 @@ impl Follower {
 
     /// Counts bytes that passed and that no record will bring. Called when the ring is empty, a few times a second at
     /// most: bytes that were missing at the last call too, with nothing new since, are lost.
-    pub(crate) fn tally(&mut self, at: Nanos, node: &impl Node, out: &mut Vec<Observation>) {
+    pub(crate) fn tally(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
+        let mut over = Vec::new();
         for (id, s) in &mut self.streams {
-            let Some(theirs) = node.offsets(*id) else {
-                continue;
-            };
-            let behind = theirs != s.next && s.held.is_empty();
-            if !behind {
-                s.ahead = None;
-                continue;
+            let passed = node.passed(*id);
+            match passed.filter(|p| !s.has_read(p)) {
+                // The read stops waiting before the next look.
+                _ if !s.held.is_empty() => {
+                    s.ahead = None;
+                    continue;
+                }
+                None => s.ahead = None,
+                Some(theirs) => {
+                    if s.ahead.replace((theirs, s.next)) != Some((theirs, s.next)) {
+                        continue;
+                    }
+                    s.catch_up(theirs.bytes, at, &mut self.decoder, &mut self.counters, out);
+                }
             }
-            if s.ahead.replace((theirs, s.next)) != Some((theirs, s.next)) {
-                continue;
+            if s.closed.is_some() {
+                over.push(*id);
             }
-            s.catch_up(theirs, at, &mut self.decoder, &mut self.counters, out);
+        }
+        over.sort_unstable();
+        for stream in over {
+            self.close(stream, node, out);
         }
     }
 
@@ -446,7 +497,7 @@ impl Follower {
     /// Returns a summary: `2 connections of kubelet, 1 of crictl; 1 joined in the middle`.
     pub(crate) fn status(&self) -> String {
         let mut by: Vec<(&str, usize)> = Vec::new();
-        for s in self.streams.values() {
+        for (_, s) in self.open() {
             match by.iter_mut().find(|(name, _)| *name == s.peer) {
                 Some((_, n)) => *n += 1,
                 None => by.push((&s.peer, 1)),

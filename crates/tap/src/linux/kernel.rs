@@ -6,6 +6,7 @@ use aya::maps::{Array, HashMap, Map, MapData, MapError, RingBuf};
 use aya::programs::TracePoint;
 use aya::{Ebpf, EbpfLoader};
 
+use super::follow::Passed;
 use super::node::padded;
 use crate::{Error, InKernel};
 
@@ -270,9 +271,15 @@ impl Maps {
         }
     }
 
-    pub(crate) fn offsets(&self, stream: u64) -> Option<[u64; 2]> {
-        let [sent, received, ..] = self.streams.get(&stream, 0).ok()?;
-        Some([sent, received])
+    pub(crate) fn passed(&self, stream: u64) -> Option<Passed> {
+        // `struct stream`: two numbers of 64 bits, then four of 32.
+        let [sent, received, writes, _] = self.streams.get(&stream, 0).ok()?;
+        let writes = writes.to_ne_bytes();
+        Some(Passed {
+            bytes: [sent, received],
+            begun: u32::from_ne_bytes(*writes.first_chunk()?),
+            done: u32::from_ne_bytes(*writes.last_chunk()?),
+        })
     }
 
     pub(crate) fn forget(&mut self, stream: u64) {

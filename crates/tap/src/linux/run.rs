@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::apart::Apart;
-use super::follow::{Follower, HOLD, Node, QUIET};
+use super::follow::{Follower, HOLD, Node, Passed, QUIET};
 use super::kernel::{Loaded, Maps, Ring};
 use super::needs;
 use super::node::{self, Target};
@@ -173,8 +173,8 @@ impl Node for Maps {
     fn unwatch(&mut self, process: u32, descriptor: u32, stream: u64) {
         Self::unwatch(self, process, descriptor, stream);
     }
-    fn offsets(&self, stream: u64) -> Option<[u64; 2]> {
-        Self::offsets(self, stream)
+    fn passed(&self, stream: u64) -> Option<Passed> {
+        Self::passed(self, stream)
     }
     fn forget(&mut self, stream: u64) {
         Self::forget(self, stream);

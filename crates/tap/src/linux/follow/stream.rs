@@ -6,7 +6,7 @@ use kflow_cri::decoder::Lost;
 use kflow_cri::{Decoder, Direction};
 use kflow_model::{Nanos, Observation};
 
-use super::Counters;
+use super::{Counters, Passed};
 use crate::record::Record;
 
 /// Most bytes of reads that may wait for a write on one connection.
@@ -42,8 +42,10 @@ pub(super) struct Stream {
     pub(super) held_bytes: usize,
     /// Offset of a piece of which only the header came, because its memory could not be read, by direction.
     unread: [Option<u64>; 2],
-    /// The kernel's offsets and `next` at the last look, if the kernel's were ahead.
-    pub(super) ahead: Option<([u64; 2], [u64; 2])>,
+    /// What the kernel had counted, and `next`, at the last look, if the kernel was ahead.
+    pub(super) ahead: Option<(Passed, [u64; 2])>,
+    /// When its last descriptor was closed.
+    pub(super) closed: Option<Nanos>,
 }
 
 const fn index(direction: Direction) -> usize {
@@ -83,7 +85,15 @@ impl Stream {
             held_bytes: 0,
             unread: [None; 2],
             ahead: None,
+            closed: None,
         }
+    }
+
+    /// True when no record of what has passed is still to come. Of a connection that is open, writes that have begun
+    /// do not count: the runtime may not have read them yet.
+    pub(super) fn has_read(&self, passed: &Passed) -> bool {
+        let is_written = self.closed.is_none() || passed.begun == passed.done;
+        self.held.is_empty() && self.next == passed.bytes && is_written
     }
 
     /// Handles what every record with bytes says of the stream: calls of which nothing was copied.
