@@ -19,6 +19,7 @@ mod lengths;
 mod listed;
 mod moment;
 mod nodes;
+mod overtaken;
 mod pasted;
 mod pieces;
 mod progress;

@@ -50,6 +50,8 @@ pub struct PodHistory<'a> {
     pub volumes_wait: Option<(Nanos, &'a Evidence)>,
     /// When all volumes were mounted.
     pub volumes: Option<Nanos>,
+    /// The volumes of which an Event says that they were attached or mounted, each with when it last did.
+    volumes_had: Vec<(&'a str, Nanos)>,
     /// The runtime's line that says that the sandbox waits for the network plugin; `None` once the runtime has said
     /// that it goes on.
     pub network_wait: Option<(&'a Evidence, &'a LogLine)>,
@@ -214,6 +216,7 @@ impl<'a> PodHistory<'a> {
             picked_up: None,
             volumes_wait: None,
             volumes: None,
+            volumes_had: Vec::new(),
             network_wait: None,
             sandbox: None,
             sandbox_since: None,
@@ -585,6 +588,7 @@ impl<'a> PodHistory<'a> {
                 (self.sandbox.is_some() || runs) && !self.ended_with(&s.reason)
             }
             Stage::Admit => after(self.sandbox) || (self.sandbox.is_some() && may_be_resize(s)),
+            Stage::Cgroup | Stage::Volumes if self.has_volume_of(s) => true,
             Stage::Cgroup | Stage::Volumes => {
                 // Events alone may tell nothing of the volumes but what follows them.
                 let follows = |o: &Signal<'_>| {
@@ -618,6 +622,16 @@ impl<'a> PodHistory<'a> {
             Stage::Start => c.is_some_and(|c| after(c.started)),
             Stage::Ready | Stage::Terminate => false,
         }
+    }
+    /// True for a failure to attach or mount a volume that was attached or mounted later. An Event has whole seconds, and its age in
+    /// what kubectl prints whole minutes: of two that are of the same time the success is the later one.
+    fn has_volume_of(&self, s: &Signal<'_>) -> bool {
+        let volume = match s.reason.as_ref() {
+            "FailedAttachVolume" | "FailedMapVolume" | "FailedMount" => s.text.split('"').nth(1),
+            _ => None,
+        };
+        let mut had = self.volumes_had.iter();
+        volume.is_some_and(|volume| had.any(|(name, at)| *name == volume && *at >= s.at))
     }
     /// True for a failure that the kubelet would have reported again by now if it lasted.
     fn is_no_longer_told(&self, s: &Signal<'_>) -> bool {

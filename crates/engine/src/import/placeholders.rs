@@ -111,7 +111,7 @@ pub(super) fn has_placeholder(o: &Observation) -> bool {
 }
 
 /// True for `NAMESPACE`, `POD` and the like: names of objects have no capital letters.
-fn is_placeholder(name: &str) -> bool {
+pub(super) fn is_placeholder(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|b| b.is_ascii_uppercase())
 }
 

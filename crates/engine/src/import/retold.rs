@@ -3,12 +3,13 @@
 
 use std::cmp::Reverse;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::placeholders::is_placeholder;
 use kflow_model::event::EventSeen;
 use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Observation, Stamp};
-use kflow_sources::kube::decode::is_printed;
+use kflow_sources::kube::decode::{is_printed, is_undated};
 
 /// Greatest distance between the last occurrences of one Event in two captures, ns. Ages count from the time at which
 /// kubectl ran, which may be known to some seconds only.
@@ -26,19 +27,25 @@ pub(super) fn drop_printed(observations: &mut Vec<Observation>) {
         return;
     }
     let mut alike: FxHashMap<_, Vec<Told<'_>>> = FxHashMap::default();
+    let mut dated: FxHashSet<_> = FxHashSet::default();
     for (i, o) in observations.iter().enumerate() {
         if let Body::Event(e) = &o.body {
             let of = (&e.object.kind, &e.object.namespace, &e.object.name);
             let told = alike.entry((of, &e.reason, &e.message)).or_default();
             told.push((i, &o.stamp, e));
+            if !is_undated(e) {
+                dated.insert((&e.object.kind, &e.reason, &e.message));
+            }
         }
     }
     let mut retold = vec![false; observations.len()];
     for events in alike.values() {
         for one in events.iter().filter(|(_, _, e)| is_printed(e)) {
-            if events.iter().any(|other| says_as_much(other, one))
-                && let Some(retold) = retold.get_mut(one.0)
-            {
+            let (_, _, e) = one;
+            let elsewhere = || dated.contains(&(&e.object.kind, &e.reason, &e.message));
+            let is_told = events.iter().any(|other| says_as_much(other, one))
+                || (is_undated(e) && is_placeholder(&e.object.name) && elsewhere());
+            if is_told && let Some(retold) = retold.get_mut(one.0) {
                 *retold = true;
             }
         }
@@ -47,11 +54,18 @@ pub(super) fn drop_printed(observations: &mut Vec<Observation>) {
     observations.retain(|_| retold.next() != Some(true));
 }
 
-/// True if `other` is the Event `one`, and of the two the one to keep: one with a name, else one that occurred more
+/// True if `other` is the Event `one`, and of the two the one to keep: one with a name, else one with a time, else one that occurred more
 /// often, else a more precise or an earlier one.
 fn says_as_much(other: &Told<'_>, one: &Told<'_>) -> bool {
     let ((_, at, e), (_, one_at, one_e)) = (other, one);
-    let rank = |(i, at, e): &Told<'_>| (is_printed(e), Reverse(e.count), at.precision, *i);
+    // People quote a message beside the description that it is from.
+    if is_undated(one_e) && !is_undated(e) {
+        return true;
+    }
+    let rank = |(i, at, e): &Told<'_>| {
+        let how = (is_printed(e), is_undated(e));
+        (how, Reverse(e.count), at.precision, *i)
+    };
     let apart = at.at.since(one_at.until()).max(one_at.at.since(at.until()));
     let counted = one_e.count == e.count && (one_e.count > 1 || !is_printed(e));
     // Tables of old kubectls do not name the container.

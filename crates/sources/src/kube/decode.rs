@@ -32,7 +32,7 @@ mod renewals;
 
 pub use super::kubectl::{
     EARLIER, Embedded, Joined, MADE_UID, NAMESPACE, ROW_UID, Unread, begins_outputs, embedded,
-    has_event, is_printed, joined, outputs, printed_at, resembles_printed,
+    has_event, is_printed, is_undated, joined, outputs, printed_at, resembles_printed,
 };
 pub use begin::{first_kind, group_of};
 pub use event::Occurrences;

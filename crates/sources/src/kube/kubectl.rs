@@ -67,7 +67,7 @@ mod wrapped;
 
 use attribute::Named;
 pub use embedded::{Embedded, Unread, embedded};
-pub use events::is_printed;
+pub use events::{is_printed, is_undated};
 use events::{event, uid};
 pub use fragment::{NAMESPACE, has_event};
 pub use gone::EARLIER;

@@ -75,6 +75,13 @@ impl<'a> PodHistory<'a> {
                 c.starts = c.starts.max(count);
             }
             "Killing" => self.killing(o, message, container),
+            "SuccessfulAttachVolume" | "SuccessfulMountVolume" => {
+                let said = Map::active().event(reason, message);
+                if let Some(name) = said.and_then(|s| s.name("volume")) {
+                    self.volumes_had.retain(|(of, _)| *of != name);
+                    self.volumes_had.push((name, at));
+                }
+            }
             // Of a pod, as agents report it that read the kernel's log; of a node it is node-problem-detector's.
             "OOMKilling" => {
                 let exit = Exit {

@@ -14,7 +14,7 @@ use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::{
     Nanos,
-    pod::{ContainerState, PodSeen},
+    pod::{ContainerState, PodSeen, WatchEvent},
     stamp::SECOND,
 };
 
@@ -108,9 +108,18 @@ impl PodHistory<'_> {
         let done = !c.runs() && last.code == Some(0) && is_final;
         let over = c.runs()
             && self.serves(c)
-            && c.started
-                .is_some_and(|s| outlasts(self.now.since(s), c.ran.1));
+            && (self.is_undated()
+                || c.started
+                    .is_some_and(|s| outlasts(self.now.since(s), c.ran.1)));
         (again && !done && !over).then(|| self.ended(c, last.at))
+    }
+    /// True for a pod of a paste that does not say when it was printed: the newest time in it stands for that, so that it does not
+    /// tell how long the pod has been as it is.
+    fn is_undated(&self) -> bool {
+        let is_newest = |p: &PodSeen| {
+            p.event == WatchEvent::Listed && self.now.since(p.last_change()) <= SECOND
+        };
+        self.view.uid.is_described() && self.api.is_some_and(is_newest)
     }
     /// True for an end that is no failure of the container: its runtime has lost it, as by a restart of the node. containerd says so
     /// itself, of the others the kubelet's Event that the sandbox has changed does.

@@ -112,6 +112,10 @@ impl PodHistory<'_> {
                 self.push(told, "", message.as_str(), o, 0);
             }
             if let Some((reason, message)) = s.state.held_up_by() {
+                // The kubelet alone says what holds up a container: it has begun with the pod. A row of a table has no time of that.
+                if !api.spec.node.is_empty() {
+                    self.sign(self.bound.unwrap_or(api.created));
+                }
                 // kubectl prints the reason without the message, which is in the Event of the failure.
                 let of_event = |x: &Signal<'_>| {
                     message.is_empty()

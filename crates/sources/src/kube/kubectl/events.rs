@@ -13,6 +13,8 @@ use kflow_model::scope::is_uid;
 
 /// Part of the names that are made here of Events: the object's name, this, and the number of the row.
 const ROW: &str = ".row-";
+/// The same of what has no time, not even an age: a message in prose.
+const UNDATED: &str = ".undated-";
 
 /// Numbers the rows of each object, which have no names. An Event that stands in two tables has the same number in both.
 #[derive(Debug, Default)]
@@ -53,12 +55,14 @@ impl Numbers {
     }
 }
 
-/// Makes a SuccessfulCreate one second older than a FailedCreate of the same object and age below it. kubectl sorts Events by time
+/// Makes a SuccessfulCreate one second older than a FailedCreate of the same object and age below it, and a failure of a pod's volumes or
+/// sandbox than what comes after these. kubectl sorts Events by time
 /// (k8s.io/kubectl/pkg/describe/describe.go, `DescribeEvents`), and rounds ages of minutes and more.
 pub(super) fn put_in_order(rows: &mut [Row]) {
     let mut failed: FxHashSet<(String, String, i64)> = FxHashSet::default();
+    let mut went_on: FxHashSet<(String, String, i64)> = FxHashSet::default();
     for row in rows.iter_mut().rev() {
-        let Some(age) = row.ages.last.as_mut().filter(|age| age.unit > 1) else {
+        let Some(mut age) = row.ages.last.filter(|age| age.unit > 1) else {
             continue;
         };
         let key = (row.namespace.clone(), row.object.clone(), age.seconds);
@@ -66,8 +70,26 @@ pub(super) fn put_in_order(rows: &mut [Row]) {
             "FailedCreate" => {
                 failed.insert(key);
             }
+            "Pulling" | "Pulled" | "Created" | "Started" => {
+                went_on.insert(key);
+            }
             "SuccessfulCreate" if failed.contains(&key) => age.seconds += 1,
+            "FailedAttachVolume"
+            | "FailedMapVolume"
+            | "FailedMount"
+            | "FailedSync"
+            | "FailedCreatePodSandBox"
+            | "NetworkNotReady"
+                if went_on.contains(&key) =>
+            {
+                age.seconds += 1;
+            }
             _ => {}
+        }
+        row.ages.last = Some(age);
+        // What is counted did not begin after it was counted last.
+        if let Some(first) = row.ages.first.as_mut() {
+            first.seconds = first.seconds.max(age.seconds);
         }
     }
 }
@@ -140,10 +162,11 @@ pub(super) fn event(row: Row, described: &Described<'_>, moment: Moment, n: usiz
         .ages
         .first
         .map(|a| moment.before(a).to_rfc3339_seconds());
-    let own = if row.name.is_empty() {
-        format!("{name}{ROW}{n}")
-    } else {
-        row.name.clone()
+    let is_undated = row.ages.last.is_none() && row.at.is_none();
+    let own = match (row.name.as_str(), is_undated) {
+        ("", false) => format!("{name}{ROW}{n}"),
+        ("", true) => format!("{name}{UNDATED}{n}"),
+        (own, _) => own.to_owned(),
     };
     let uid = match (of_row, row.is_described && kind == "Pod") {
         (_, true) => format!("{MADE_UID}{namespace}/{name}"),
@@ -194,7 +217,16 @@ const OF_PODS: [&str; 9] = [
 
 /// True for an Event of a row without a name: its times are ages.
 pub fn is_printed(e: &EventSeen) -> bool {
-    let row = e.name.rsplit_once(ROW).map(|(_, n)| n);
+    is_numbered(e, ROW) || is_undated(e)
+}
+
+/// True for one of which the text does not say when it was: it counts as of the moment of the text.
+pub fn is_undated(e: &EventSeen) -> bool {
+    is_numbered(e, UNDATED)
+}
+
+fn is_numbered(e: &EventSeen, by: &str) -> bool {
+    let row = e.name.rsplit_once(by).map(|(_, n)| n);
     row.is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
 }
 

@@ -31,6 +31,9 @@ pub(super) fn of_containers(rows: &mut [Row]) {
                     }
                     set(row, &name);
                     made = Some(name).filter(|_| row.reason == "Created");
+                } else if let Some(name) = made.take().filter(|_| row.reason == "Started") {
+                    // A row that was cut before its message.
+                    set(row, &name);
                 }
             }
             "Failed" if of.is_none() => match made.take() {
