@@ -26,6 +26,7 @@ mod progress;
 mod statuses;
 mod summary;
 mod tables;
+mod worded;
 
 use crate::fixture;
 use crate::program::command;

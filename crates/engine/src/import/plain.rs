@@ -416,6 +416,8 @@ fn undrawn(text: &str) -> Option<String> {
         match line.trim().strip_prefix('|') {
             Some(inside) if is_framed => match inside.strip_suffix('|') {
                 Some(inside) => out.push_str(&cells(inside)),
+                // The last row may be cut.
+                None if is_table => out.push_str(&cells(inside)),
                 None => out.push_str(inside.strip_prefix(' ').unwrap_or(inside)),
             },
             _ if is_table => out.push_str(&cells(line)),

@@ -67,8 +67,8 @@ mod wrapped;
 
 use attribute::Named;
 pub use embedded::{Embedded, Unread, embedded};
-pub use events::{is_printed, is_undated};
 use events::{event, uid};
+pub use events::{is_printed, is_undated};
 pub use fragment::{NAMESPACE, has_event};
 pub use gone::EARLIER;
 use held::Held;
@@ -298,7 +298,10 @@ impl KubectlText {
                 piece::Piece::complete(&mut text, row)
             }
             Some(piece::Begun::Status) => piece::is_of_pod(&text),
-            None => true,
+            None => {
+                piece::complete_cut(&mut text, &self.table);
+                true
+            }
         };
         if !is_piece {
             return Fed::Malformed(UNKNOWN);
@@ -525,14 +528,24 @@ impl KubectlText {
         let bound = bound.and_then(|r| r.ages.last);
         let told = self.hint.not_after.or(self.hint.near);
         let told = told.map(|told| told.plus(-self.until_last()));
-        let by_start = start.zip(bound).map(|(start, age)| {
+        let since = |start: Nanos, age: age::Age| {
             let from = start.plus(age.seconds.saturating_mul(SECOND));
             // One second more, as the kubelet is a moment later than the scheduler.
             (from, from.plus((age.unit + 1).saturating_mul(SECOND)))
-        });
+        };
+        let by_start = start.zip(bound).map(|(start, age)| since(start, age));
+        // A pod is made before it starts, so that its age in the table before is no less than that.
+        let name = outline::value(lines, "Name");
+        let row = self
+            .table
+            .iter()
+            .find(|row| Some(row.name.as_str()) == name);
+        let by_age = start.zip(row.and_then(pods::Row::age));
+        let by_age = by_age.map(|(start, age)| since(start, age));
+        let by_age = by_age.filter(|(_, to)| told.is_some_and(|told| *to < told));
         // Events tell more of when it was than the end of a container does.
         let of_end = || while_it_waits(lines).filter(|_| rows.is_empty());
-        let by_start = by_start.or_else(of_end);
+        let by_start = by_start.or(by_age).or_else(of_end);
         self.latest = self.latest.max(by_start.map(|(_, to)| to));
         Moment(match (by_start, told) {
             (Some((from, to)), Some(told)) if (from..=to).contains(&told) => told,

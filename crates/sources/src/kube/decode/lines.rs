@@ -327,6 +327,9 @@ impl LineDecoder for KubeLines {
             if text.is_empty() {
                 return add(fed, Fed::Ignored("blank line"), &mut self.left);
             }
+            if self.guessed.is_none() && is_of_a_log(text) {
+                return self.line_of_text(line, out);
+            }
             if text.first() != Some(&b'{') && !begins_array(text) {
                 if self.guessed.is_none() {
                     return self.text_line(line, out);
@@ -396,6 +399,20 @@ fn is_of_the_api(document: &[u8]) -> bool {
         let is_named = e.kind.is_some() && e.metadata.is_some();
         is_named || e.items.is_some() || e.event.is_some() && e.object.is_some()
     })
+}
+
+/// True for a line of a log in JSON, as zap writes it: an autoscaler's has Events among others.
+fn is_of_a_log(line: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Line<'a> {
+        #[serde(borrow)]
+        level: Option<Cow<'a, str>>,
+        #[serde(borrow, alias = "msg")]
+        message: Option<Cow<'a, str>>,
+        kind: Option<serde::de::IgnoredAny>,
+    }
+    let told = serde_json::from_slice::<Line<'_>>(line);
+    told.is_ok_and(|l| l.level.is_some() && l.message.is_some() && l.kind.is_none())
 }
 
 /// True for the first line of an array of objects: `[`, `[{"kind":…`. A prompt has more behind the bracket.

@@ -285,8 +285,9 @@ fn claim(row: &Row) -> Option<Named> {
     })
 }
 
-/// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`;
-/// without its namespace `for pod "web-0"` and `pod "web-0" (UID: …)`.
+/// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`,
+/// `(pod: "web-0_shop(UID)", …`, a sandbox's name (`k8s_web-0_shop_UID_0`); without its namespace `for pod "web-0"`, `pod "web-0" (UID: …)`
+/// and `pod (web-0) failed to fit`.
 fn named(row: &Row) -> Option<Named> {
     let message = row.message.as_str();
     if row.reason == "Scheduled" {
@@ -300,7 +301,10 @@ fn named(row: &Row) -> Option<Named> {
     }
     // `Pod` in the messages of hooks up to 1.20.
     let lower = message.to_ascii_lowercase();
-    let all = lower.match_indices("pod ").filter_map(|(at, front)| {
+    let named = lower
+        .match_indices("pod ")
+        .chain(lower.match_indices("pod: "));
+    let all = named.filter_map(|(at, front)| {
         let before = message.get(..at)?;
         let rest = message.get(at + front.len()..)?;
         let of_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
@@ -328,12 +332,37 @@ fn named(row: &Row) -> Option<Named> {
         })
     });
     // A message may name it twice.
-    all.reduce(|first, other| {
+    let one = all.reduce(|first, other| {
         if first.namespace.is_empty() {
             other
         } else {
             first
         }
+    });
+    one.or_else(|| of_sandbox(message))
+        .or_else(|| unfitting(message))
+}
+
+/// Returns the pod of a sandbox by its name (CRI-O: internal/lib/sandbox/sandbox.go, `GenerateNameAndID`).
+fn of_sandbox(message: &str) -> Option<Named> {
+    let (_, rest) = message.split_once("\"k8s_")?;
+    let parts: Vec<&str> = rest.split_once('"')?.0.split('_').collect();
+    let [name, namespace, _, attempt] = parts[..] else {
+        return None;
+    };
+    let is_one = is_name(name) && is_name(namespace) && attempt.parse::<u32>().is_ok();
+    is_one.then(|| Named {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+/// Returns the pod that the scheduler says fits on no node (before 1.5: plugin/pkg/scheduler/generic_scheduler.go, `FitError`).
+fn unfitting(message: &str) -> Option<Named> {
+    let (name, rest) = message.strip_prefix("pod (")?.split_once(')')?;
+    (is_name(name) && rest.starts_with(" failed to fit ")).then(|| Named {
+        namespace: String::new(),
+        name: name.to_owned(),
     })
 }
 

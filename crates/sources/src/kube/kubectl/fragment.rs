@@ -260,9 +260,11 @@ fn told(logged: &str) -> Option<Row> {
         None => (message, Ages::default()),
     };
     let of_karpenter = || pod_of_karpenter(logged).filter(|_| known.component == "karpenter");
+    let of_kubelet = || pod_of_klog(logged).filter(|_| known.component == "kubelet");
     let (namespace, object) = of_tree
         .map(|object| ("", object))
         .or_else(of_karpenter)
+        .or_else(of_kubelet)
         .unwrap_or_default();
     Some(Row {
         kind: if object.is_empty() { "" } else { "Pod" }.to_owned(),
@@ -278,14 +280,15 @@ fn told(logged: &str) -> Option<Row> {
     })
 }
 
-/// Returns a message that is the value of a member in JSON, up to its end: the quotation marks in it have a mark before them.
+/// Returns a message that is the value of a member in JSON, or the error of a line of klog's, up to its end: the quotation marks in it
+/// have a mark before them.
 fn member<'a>(line: &'a str, begin: &str) -> Option<&'a str> {
     let begin = begin.trim_start_matches(FRONT);
     let at = line
         .find(&begin.replace('"', "\\\""))
         .or_else(|| line.find(begin));
     let (before, rest) = line.split_at_checked(at?)?;
-    let is_value = before.ends_with(":\"") && rest.contains("\\\"");
+    let is_value = before.ends_with(":\"") && rest.contains("\\\"") || before.ends_with(" err=\"");
     let mut ends = rest.match_indices('"').map(|(at, _)| at);
     let end = ends.find(|at| !rest.get(..*at).is_some_and(|r| r.ends_with('\\')));
     rest.get(..end?).filter(|_| is_value)
@@ -310,6 +313,13 @@ fn pod_of_karpenter(line: &str) -> Option<(&str, &str)> {
         }
         None => string(line, "pod")?.split_once('/')?,
     };
+    (is_name(namespace) && is_name(name)).then_some((namespace, name))
+}
+
+/// Returns the pod of a line of klog's, of which the begin may be cut: namespace and name (`k8s.io/klog/v2`, `KObj`).
+fn pod_of_klog(line: &str) -> Option<(&str, &str)> {
+    let (_, rest) = line.split_once("\" pod=\"")?;
+    let (namespace, name) = rest.split_once('"')?.0.split_once('/')?;
     (is_name(namespace) && is_name(name)).then_some((namespace, name))
 }
 

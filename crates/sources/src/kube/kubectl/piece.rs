@@ -251,6 +251,30 @@ impl Piece {
     }
 }
 
+/// Says of a description that is cut within its only container, before the state of that, what the pod's row in the table before it
+/// says: why it waits.
+pub(super) fn complete_cut(lines: &mut Vec<String>, table: &[Row]) {
+    let has = |key: &str| lines.iter().any(|line| line.trim_start().starts_with(key));
+    let name = lines.iter().find_map(|line| line.strip_prefix("Name:"));
+    let row = table
+        .iter()
+        .find(|row| Some(row.name.as_str()) == name.map(str::trim));
+    let Some(row) = row.filter(|row| row.is_of_one() && WAITS.contains(&row.status.as_str()))
+    else {
+        return;
+    };
+    let is_cut = ["State:", "Conditions:", "Events:"]
+        .into_iter()
+        .all(|key| !has(key));
+    if has("Containers:") && !has("Init Containers:") && is_cut {
+        let status = &row.status;
+        lines.extend([
+            "    State:  Waiting".to_owned(),
+            format!("      Reason:  {status}"),
+        ]);
+    }
+}
+
 /// Returns the name of the next container, which stands above its fields.
 fn container(line: &str, base: usize) -> Option<&str> {
     let name = line.trim().strip_suffix(':')?;

@@ -247,6 +247,10 @@ impl Row {
         self.ready.1 == 1
     }
 
+    pub(super) const fn age(&self) -> Option<Age> {
+        self.age
+    }
+
     /// `namespace/name`
     pub(super) fn key(&self) -> String {
         format!("{}/{}", self.namespace, self.name)
