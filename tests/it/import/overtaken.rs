@@ -71,3 +71,25 @@ fn a_container_that_runs_since_the_newest_time_of_a_paste_does_not_crash() {
     assert!(!said.contains("crash-looping"), "{said}");
     assert!(!said.contains("running for 1s"), "{said}");
 }
+
+/// calico 7958: while a probe fails, the kubelet tells so again. The newest row is of 25 minutes ago, when the container had just started.
+#[test]
+fn a_probe_that_failed_long_ago_does_not_fail() {
+    let desk = Desk::new();
+    let row = |kind: &str, ago: &str, reason: &str, said: &str| {
+        format!(
+            "{ago:11} {kind:9} {reason:24} pod/calico-node-xmx82                           {said}\n"
+        )
+    };
+    let started = row("Normal", "25m", "Created", "Created container calico-node")
+        + &row("Normal", "25m", "Started", "Started container calico-node");
+    let said = "Readiness probe failed: calico/node is not ready: BIRD is not ready: Error querying BIRD: unable to connect to BIRDv4 socket: dial unix /var/run/bird/bird.ctl: connect: no such file or directory...";
+    let paste = |ago: &str| {
+        let failed = row("Warning", ago, "Unhealthy", said);
+        told(&desk, &format!("{started}{failed}"))
+    };
+    let long_ago = paste("25m");
+    assert!(!long_ago.contains("KF801"), "{long_ago}");
+    let now = paste("20s");
+    assert!(now.contains("KF801"), "{now}");
+}

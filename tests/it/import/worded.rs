@@ -105,4 +105,6 @@ fn a_text_that_is_cut_tells_what_stands_before() {
     );
     assert!(said.starts_with("default/my-web-5f796bf89-c495j"), "{said}");
     assert!(said.contains("KF613"), "{said}");
+    // The pod was made a day before, and so 2018 is when the table was printed.
+    assert!(said.contains("stuck in image for 1d00h"), "{said}");
 }

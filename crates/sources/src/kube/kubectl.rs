@@ -542,7 +542,9 @@ impl KubectlText {
             .find(|row| Some(row.name.as_str()) == name);
         let by_age = start.zip(row.and_then(pods::Row::age));
         let by_age = by_age.map(|(start, age)| since(start, age));
-        let by_age = by_age.filter(|(_, to)| told.is_some_and(|told| *to < told));
+        let by_age = by_age.filter(|(_, to)| told.is_none_or(|told| *to < told));
+        // An age of a day may be nearly two: the pod is no younger than what is told of it.
+        let by_age = by_age.map(|(from, _)| (from, from));
         // Events tell more of when it was than the end of a container does.
         let of_end = || while_it_waits(lines).filter(|_| rows.is_empty());
         let by_start = by_start.or(by_age).or_else(of_end);
