@@ -9,5 +9,5 @@ pub mod decode;
 #[cfg(feature = "live")]
 pub mod events;
 
-pub(crate) use decode::logrus;
+pub(crate) use decode::{Reserved, logrus};
 pub use decode::{RuntimeDecoder, UNHEARD};

@@ -3,6 +3,15 @@
 
 use super::{Desk, run, text};
 
+/// Checks that `kflow why --all` tells a cause of a text, with these words, on however many lines. Returns what it says.
+pub(super) fn tells(desk: &Desk, paste: &str, code: &str, words: &str) -> String {
+    let said = told(desk, paste);
+    assert!(said.contains(code), "{code}: {paste}\n{said}");
+    let joined = crate::one_line(&said);
+    assert!(joined.contains(words), "{words}: {paste}\n{said}");
+    said
+}
+
 /// What `kflow why --all` says of a text.
 pub(super) fn told(desk: &Desk, paste: &str) -> String {
     let file = desk.file("ticket.txt", paste);
@@ -139,9 +148,7 @@ fn a_few_rows_of_events_are_enough() {
             "KF203",
         ),
     ] {
-        let said = told(&desk, paste);
-        assert!(said.contains(code), "{code}: {paste}\n{said}");
-        assert!(said.contains(object), "{object}: {paste}\n{said}");
+        tells(&desk, paste, code, object);
     }
 }
 
@@ -218,9 +225,7 @@ fn a_message_alone_is_enough() {
             "NAMESPACE/POD",
         ),
     ] {
-        let said = told(&desk, paste);
-        assert!(said.contains(code), "{code}: {paste}\n{said}");
-        assert!(said.contains(object), "{object}: {paste}\n{said}");
+        let said = tells(&desk, paste, code, object);
         // Since when is not known.
         assert!(!said.contains(" for 0s"), "{said}");
         assert!(!said.contains("deleted it"), "{said}");

@@ -2,7 +2,7 @@
 //! They are as components print them; the addresses of the reports are in `fixtures/reports.tsv`.
 
 use super::Desk;
-use super::fragments::told;
+use super::fragments::{tells, told};
 
 /// A description's lines from a container's state on, as indented as kubectl prints them, less, and not at all.
 #[test]
@@ -131,9 +131,7 @@ fn the_last_line_of_a_log_tells_why_a_container_ends() {
                 "NAMESPACE/POD",
             ),
         ] {
-            let said = told(&desk, &paste);
-            assert!(said.contains(code), "{code}: {paste}\n{said}");
-            assert!(said.contains(pod), "{pod}: {paste}\n{said}");
+            tells(&desk, &paste, code, pod);
         }
     }
     // Prose, and other programs' errors.

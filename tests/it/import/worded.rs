@@ -2,7 +2,7 @@
 //! `fixtures/reports.tsv`.
 
 use super::Desk;
-use super::fragments::told;
+use super::fragments::{tells, told};
 
 #[test]
 fn older_words_mean_the_same() {
@@ -27,10 +27,7 @@ fn older_words_mean_the_same() {
             "because it was asked too often",
         ),
     ] {
-        let said = told(&desk, paste);
-        let joined = crate::one_line(&said);
-        assert!(said.contains(cause), "{cause}: {said}");
-        assert!(joined.contains(words), "{words}: {said}");
+        tells(&desk, paste, cause, words);
     }
 }
 
@@ -82,10 +79,7 @@ fn logs_of_other_programs_tell_of_pods_and_volumes() {
             "default/volume-test",
         ),
     ] {
-        let said = told(&desk, paste);
-        let joined = crate::one_line(&said);
-        assert!(said.contains(cause), "{cause}: {said}");
-        assert!(joined.contains(words), "{words}: {said}");
+        tells(&desk, paste, cause, words);
     }
 }
 

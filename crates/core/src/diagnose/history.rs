@@ -50,8 +50,8 @@ pub struct PodHistory<'a> {
     pub volumes_wait: Option<(Nanos, &'a Evidence)>,
     /// When all volumes were mounted.
     pub volumes: Option<Nanos>,
-    /// The volumes of which an Event says that they were attached or mounted, each with when it last did.
-    volumes_had: Vec<(&'a str, Nanos)>,
+    /// The volumes of which an Event says that they were attached, or mounted, each with when it last did.
+    volumes_had: Vec<(&'a str, Fact, Nanos)>,
     /// The runtime's line that says that the sandbox waits for the network plugin; `None` once the runtime has said
     /// that it goes on.
     pub network_wait: Option<(&'a Evidence, &'a LogLine)>,
@@ -588,7 +588,6 @@ impl<'a> PodHistory<'a> {
                 (self.sandbox.is_some() || runs) && !self.ended_with(&s.reason)
             }
             Stage::Admit => after(self.sandbox) || (self.sandbox.is_some() && may_be_resize(s)),
-            Stage::Cgroup | Stage::Volumes if self.has_volume_of(s) => true,
             Stage::Cgroup | Stage::Volumes => {
                 // Events alone may tell nothing of the volumes but what follows them.
                 let follows = |o: &Signal<'_>| {
@@ -607,7 +606,8 @@ impl<'a> PodHistory<'a> {
                     let told = self.api.is_none() || backs_off;
                     told && signs.into_iter().flatten().any(lately)
                 };
-                self.containers.iter().any(ran)
+                self.has_volume_of(s)
+                    || self.containers.iter().any(ran)
                     || after(self.volumes.filter(|_| self.sandbox_attempts > 0))
                     || after(self.sandbox)
                     || self.containers.iter().any(probed)
@@ -623,15 +623,20 @@ impl<'a> PodHistory<'a> {
             Stage::Ready | Stage::Terminate => false,
         }
     }
-    /// True for a failure to attach or mount a volume that was attached or mounted later. An Event has whole seconds, and its age in
-    /// what kubectl prints whole minutes: of two that are of the same time the success is the later one.
+    /// True for a failure to attach a volume that was attached later, or to mount one that was mounted later. An Event has whole seconds,
+    /// and its age in what kubectl prints whole minutes: of two that are of the same time the success is the later one.
     fn has_volume_of(&self, s: &Signal<'_>) -> bool {
-        let volume = match s.reason.as_ref() {
-            "FailedAttachVolume" | "FailedMapVolume" | "FailedMount" => s.text.split('"').nth(1),
-            _ => None,
+        let by: &[Fact] = match s.reason.as_ref() {
+            "FailedAttachVolume" => &[Fact::VolumeAttached, Fact::VolumeSetUp],
+            "FailedMapVolume" | "FailedMount" => &[Fact::VolumeSetUp],
+            _ => return false,
         };
-        let mut had = self.volumes_had.iter();
-        volume.is_some_and(|volume| had.any(|(name, at)| *name == volume && *at >= s.at))
+        // The first name in quotation marks: `… failed for volume "pvc-1" : …`.
+        let volume = s.text.split('"').nth(1);
+        let has = |(name, fact, at): &(&str, Fact, Nanos)| {
+            Some(*name) == volume && by.contains(fact) && *at >= s.at
+        };
+        self.volumes_had.iter().any(has)
     }
     /// True for a failure that the kubelet would have reported again by now if it lasted.
     fn is_no_longer_told(&self, s: &Signal<'_>) -> bool {

@@ -294,7 +294,7 @@ impl KubectlText {
         let is_piece = match self.piece.take() {
             Some(piece::Begun::Container(_)) => {
                 let of = self.pod().map(|pod| pod.name.as_str());
-                let row = self.table.iter().find(|row| Some(row.name.as_str()) == of);
+                let row = of.and_then(|name| pods::row_of(&self.table, name));
                 piece::Piece::complete(&mut text, row)
             }
             Some(piece::Begun::Status) => piece::is_of_pod(&text),
@@ -536,15 +536,13 @@ impl KubectlText {
         let by_start = start.zip(bound).map(|(start, age)| since(start, age));
         // A pod is made before it starts, so that its age in the table before is no less than that.
         let name = outline::value(lines, "Name");
-        let row = self
-            .table
-            .iter()
-            .find(|row| Some(row.name.as_str()) == name);
+        let row = name.and_then(|name| pods::row_of(&self.table, name));
         let by_age = start.zip(row.and_then(pods::Row::age));
-        let by_age = by_age.map(|(start, age)| since(start, age));
-        let by_age = by_age.filter(|(_, to)| told.is_none_or(|told| *to < told));
-        // An age of a day may be nearly two: the pod is no younger than what is told of it.
-        let by_age = by_age.map(|(from, _)| (from, from));
+        // An age of a day may be nearly two days: no more is told of the pod than it has lived for sure.
+        let by_age = by_age
+            .map(|(start, age)| since(start, age))
+            .filter(|(_, to)| told.is_none_or(|told| *to < told))
+            .map(|(from, _)| (from, from));
         // Events tell more of when it was than the end of a container does.
         let of_end = || while_it_waits(lines).filter(|_| rows.is_empty());
         let by_start = by_start.or(by_age).or_else(of_end);

@@ -295,7 +295,11 @@ fn metadata(m: &str) -> (bool, Vec<(&str, &str)>) {
 /// ns_pod from CNI network …`. Until a sandbox or container has an id, messages call it by a name made of the
 /// kubelet's metadata: `Creation of sandbox k8s_pod_ns_uid_0 not yet finished.`
 fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
-    if reserved_name(m, ids) {
+    if let Some(name) = Reserved::of(m) {
+        ids.pod = PodRef::by_name(name.namespace, name.pod);
+        ids.pod.uid = name.uid.into();
+        ids.container = name.container;
+        ids.attempt = Some(name.attempt);
         return;
     }
     if m.contains(" CNI network ")
@@ -348,32 +352,41 @@ fn crio<'a>(m: &'a str, ids: &mut Ids<'a>) {
     }
 }
 
-/// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. Returns
-/// false where the message has no such name. No part of the name can hold a `_`.
+/// The name that CRI-O reserves for a sandbox or a container.
 /// cri-o/cri-o: internal/lib/sandbox/builder.go, `GenerateNameAndID`; internal/factory/container/container.go, `SetNameAndID`.
-fn reserved_name<'a>(m: &'a str, ids: &mut Ids<'a>) -> bool {
-    let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
-    let Some(parts) = m
-        .split(ends)
-        .find_map(|word| word.trim_end_matches('.').strip_prefix("k8s_"))
-        .map(|rest| rest.split('_').collect::<Vec<_>>())
-    else {
-        return false;
-    };
-    let (container, [pod, ns, uid, attempt]) = match parts[..] {
-        [pod, ns, uid, attempt] => ("", [pod, ns, uid, attempt]),
-        [container, pod, ns, uid, attempt] => (container, [pod, ns, uid, attempt]),
-        _ => return false,
-    };
-    let named = ![pod, ns, uid].iter().any(|part| part.is_empty());
-    if !named || attempt.parse::<u32>().is_err() {
-        return false;
+pub(crate) struct Reserved<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) pod: &'a str,
+    uid: &'a str,
+    /// Empty for a sandbox.
+    container: &'a str,
+    attempt: &'a str,
+}
+
+impl<'a> Reserved<'a> {
+    /// Reads `k8s_<pod>_<namespace>_<uid>_<attempt>` of a sandbox, and `k8s_<container>_<pod>_…` of a container. `None` where the
+    /// message has no such name. No part of the name can hold a `_`.
+    pub(crate) fn of(message: &'a str) -> Option<Self> {
+        let ends = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        let name = message
+            .split(ends)
+            .find_map(|word| word.trim_end_matches('.').strip_prefix("k8s_"))?;
+        let parts: Vec<&str> = name.split('_').collect();
+        let (container, [pod, namespace, uid, attempt]) = match parts[..] {
+            [pod, ns, uid, attempt] => ("", [pod, ns, uid, attempt]),
+            [container, pod, ns, uid, attempt] => (container, [pod, ns, uid, attempt]),
+            _ => return None,
+        };
+        let is_named = ![pod, namespace, uid].iter().any(|part| part.is_empty());
+        let is_one = is_named && attempt.parse::<u32>().is_ok();
+        is_one.then_some(Self {
+            namespace,
+            pod,
+            uid,
+            container: if container == "POD" { "" } else { container },
+            attempt,
+        })
     }
-    ids.pod = PodRef::by_name(ns, pod);
-    ids.pod.uid = uid.into();
-    ids.container = if container == "POD" { "" } else { container };
-    ids.attempt = Some(attempt);
-    true
 }
 
 fn between<'a>(s: &'a str, open: &str, close: &str) -> Option<&'a str> {

@@ -50,7 +50,7 @@ pub(crate) struct Passed {
     pub(crate) bytes: [u64; 2],
     /// Writes that have begun.
     pub(crate) begun: u32,
-    /// Writes of which all records have come.
+    /// Writes of which everything that was copied is in the ring.
     pub(crate) done: u32,
 }
 
@@ -103,15 +103,11 @@ impl Follower {
     ) {
         let at = clock.wall(r.time);
         match r.kind {
-            Kind::Sent => {
-                self.sent(r, at, out);
-                self.close_if_read(r.stream, node, out);
-            }
+            Kind::Sent => self.sent(r, at, out),
             Kind::Received => {
                 let bytes = r.bytes.into();
                 let offset = r.offset;
                 self.read(r, at, Waiting::Bytes { offset, bytes }, out);
-                self.close_if_read(r.stream, node, out);
             }
             Kind::Ended(error) => self.read(r, at, Waiting::End { error }, out),
             Kind::Opened => self.opened(r, at, node, out),
@@ -129,6 +125,8 @@ impl Follower {
                 }
             }
         }
+        // What was awaited of a connection without descriptors may have come.
+        self.close_if_read(r.stream, node, out);
     }
 
     fn of_process(&self, process: u32) -> Vec<(u32, u32)> {
@@ -196,6 +194,7 @@ impl Follower {
         node: &mut impl Node,
         out: &mut Vec<Observation>,
     ) {
+        // A thread can have duplicated the descriptor that another one closed.
         if let Some(s) = self.streams.get_mut(&stream) {
             s.closed = None;
         }
@@ -252,7 +251,7 @@ impl Follower {
     fn close(&mut self, stream: u64, node: &mut impl Node, out: &mut Vec<Observation>) {
         if let Some(mut s) = self.streams.remove(&stream) {
             s.release(None, &mut self.decoder, &mut self.counters, out);
-            let at = s.closed.unwrap_or_default().max(s.last);
+            let at = s.ended().unwrap_or(s.last);
             self.decoder.close(s.conn, None, at, "", out);
             node.forget(stream);
         }
@@ -410,8 +409,9 @@ impl Follower {
         }
     }
 
-    /// Counts bytes that passed and that no record will bring. Called when the ring is empty, a few times a second at
-    /// most: bytes that were missing at the last call too, with nothing new since, are lost.
+    /// Counts bytes that passed and that no record will bring, and closes the connections without descriptors of which nothing more
+    /// will come. Called when the ring is empty, a few times a second at most: bytes that were missing at the last call too, with
+    /// nothing new since, are lost.
     pub(crate) fn tally(&mut self, at: Nanos, node: &mut impl Node, out: &mut Vec<Observation>) {
         let mut over = Vec::new();
         for (id, s) in &mut self.streams {
@@ -427,6 +427,7 @@ impl Follower {
                     if s.ahead.replace((theirs, s.next)) != Some((theirs, s.next)) {
                         continue;
                     }
+                    let at = s.ended().unwrap_or(at);
                     s.catch_up(theirs.bytes, at, &mut self.decoder, &mut self.counters, out);
                 }
             }

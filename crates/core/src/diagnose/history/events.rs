@@ -77,9 +77,10 @@ impl<'a> PodHistory<'a> {
             "Killing" => self.killing(o, message, container),
             "SuccessfulAttachVolume" | "SuccessfulMountVolume" => {
                 let said = Map::active().event(reason, message);
-                if let Some(name) = said.and_then(|s| s.name("volume")) {
-                    self.volumes_had.retain(|(of, _)| *of != name);
-                    self.volumes_had.push((name, at));
+                if let Some((said, name)) = said.and_then(|s| Some((s.fact, s.name("volume")?))) {
+                    self.volumes_had
+                        .retain(|(of, fact, _)| (*of, *fact) != (name, said));
+                    self.volumes_had.push((name, said, at));
                 }
             }
             // Of a pod, as agents report it that read the kernel's log; of a node it is node-problem-detector's.

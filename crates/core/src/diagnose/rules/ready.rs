@@ -165,12 +165,12 @@ fn of_probes_alone<'a>(f: &PodHistory<'a>, c: &ContainerHistory<'a>) -> Option<F
     })
 }
 
-/// True for a failure of a container that had just started, which an Event tells and which the kubelet would have told again if the
-/// probe still failed.
+/// True for a failure of a container that had just started, where Events alone are known of the pod: the kubelet would have told again of
+/// a probe that goes on to fail.
 fn failed_at_start(f: &PodHistory<'_>, p: &ProbeResult<'_>, started: Nanos) -> bool {
     let repeats = limits::EVENTS_REPEAT.ns;
     let is_old = f.now.since(p.at) > repeats && p.at.since(started) <= repeats;
-    is_old && matches!(p.evidence.body, Body::Event(_))
+    is_old && f.api.is_none() && matches!(p.evidence.body, Body::Event(_))
 }
 
 /// True for a startup probe that has passed since it failed: the other probes are run only after that
@@ -281,7 +281,7 @@ fn probes<'a>(
     if let Some(p) = c.startup.as_ref().filter(|p| p.at.plus(SECOND) >= started)
         && !told
         && !has_passed(c, p)
-        && !(f.api.is_none() && failed_at_start(f, p, started))
+        && !failed_at_start(f, p, started)
         && c.status.and_then(|s| s.started) != Some(true)
         && !is_ready(c)
         && c.ready_said.is_none_or(|(t, r)| !r || t < p.at)

@@ -401,18 +401,10 @@ fn is_of_the_api(document: &[u8]) -> bool {
     })
 }
 
-/// True for a line of a log in JSON, as zap writes it: an autoscaler's has Events among others.
+/// True for a line of a log in JSON: no object of the API begins with a level (go.uber.org/zap: zapcore/json_encoder.go, `EncodeEntry`).
+/// An autoscaler's has Events among others.
 fn is_of_a_log(line: &[u8]) -> bool {
-    #[derive(Deserialize)]
-    struct Line<'a> {
-        #[serde(borrow)]
-        level: Option<Cow<'a, str>>,
-        #[serde(borrow, alias = "msg")]
-        message: Option<Cow<'a, str>>,
-        kind: Option<serde::de::IgnoredAny>,
-    }
-    let told = serde_json::from_slice::<Line<'_>>(line);
-    told.is_ok_and(|l| l.level.is_some() && l.message.is_some() && l.kind.is_none())
+    line.starts_with(b"{\"level\":")
 }
 
 /// True for the first line of an array of objects: `[`, `[{"kind":…`. A prompt has more behind the bracket.

@@ -7,6 +7,7 @@ use super::command::Described;
 use super::fragment::{CONTAINER_LOG, NAMESPACE};
 use super::pods::is_name;
 use super::table::Row;
+use crate::runtime::Reserved;
 use kflow_model::kind::CLAIM;
 
 mod containers;
@@ -286,7 +287,7 @@ fn claim(row: &Row) -> Option<Named> {
 }
 
 /// Returns the pod that a message names: the one that was bound (`… shop/web-0 to node1`), `pod "web-0_shop(UID)"`, `pod "web-0_shop"`,
-/// `(pod: "web-0_shop(UID)", …`, a sandbox's name (`k8s_web-0_shop_UID_0`); without its namespace `for pod "web-0"`, `pod "web-0" (UID: …)`
+/// `(pod: "web-0_shop(UID)", …`, a name of CRI-O's (`k8s_web-0_shop_UID_0`); without its namespace `for pod "web-0"`, `pod "web-0" (UID: …)`
 /// and `pod (web-0) failed to fit`.
 fn named(row: &Row) -> Option<Named> {
     let message = row.message.as_str();
@@ -339,21 +340,16 @@ fn named(row: &Row) -> Option<Named> {
             first
         }
     });
-    one.or_else(|| of_sandbox(message))
+    one.or_else(|| reserved(message))
         .or_else(|| unfitting(message))
 }
 
-/// Returns the pod of a sandbox by its name (CRI-O: internal/lib/sandbox/sandbox.go, `GenerateNameAndID`).
-fn of_sandbox(message: &str) -> Option<Named> {
-    let (_, rest) = message.split_once("\"k8s_")?;
-    let parts: Vec<&str> = rest.split_once('"')?.0.split('_').collect();
-    let [name, namespace, _, attempt] = parts[..] else {
-        return None;
-    };
-    let is_one = is_name(name) && is_name(namespace) && attempt.parse::<u32>().is_ok();
-    is_one.then(|| Named {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
+/// Returns the pod of a sandbox or a container by the name that CRI-O reserves for it.
+fn reserved(message: &str) -> Option<Named> {
+    let of = Reserved::of(message)?;
+    (is_name(of.pod) && is_name(of.namespace)).then(|| Named {
+        namespace: of.namespace.to_owned(),
+        name: of.pod.to_owned(),
     })
 }
 

@@ -55,8 +55,8 @@ impl Numbers {
     }
 }
 
-/// Makes a SuccessfulCreate one second older than a FailedCreate of the same object and age below it, and a failure of a pod's volumes or
-/// sandbox than what comes after these. kubectl sorts Events by time
+/// Makes a row one second older than another of the same object and age below it, where that tells what came next: a SuccessfulCreate
+/// before a FailedCreate, and a failure of a pod's volumes or sandbox before a step of its containers. kubectl sorts Events by time
 /// (k8s.io/kubectl/pkg/describe/describe.go, `DescribeEvents`), and rounds ages of minutes and more.
 pub(super) fn put_in_order(rows: &mut [Row]) {
     let mut failed: FxHashSet<(String, String, i64)> = FxHashSet::default();

@@ -6,7 +6,7 @@ use super::age::age;
 use super::attribute::Named;
 use super::fragment::NAMESPACE;
 use super::outline::indent;
-use super::pods::{Row, WAITS, is_name};
+use super::pods::{Row, WAITS, is_name, row_of};
 
 /// Stands for a container that nothing names.
 pub(super) const CONTAINER: &str = "CONTAINER";
@@ -256,9 +256,7 @@ impl Piece {
 pub(super) fn complete_cut(lines: &mut Vec<String>, table: &[Row]) {
     let has = |key: &str| lines.iter().any(|line| line.trim_start().starts_with(key));
     let name = lines.iter().find_map(|line| line.strip_prefix("Name:"));
-    let row = table
-        .iter()
-        .find(|row| Some(row.name.as_str()) == name.map(str::trim));
+    let row = name.and_then(|name| row_of(table, name.trim()));
     let Some(row) = row.filter(|row| row.is_of_one() && WAITS.contains(&row.status.as_str()))
     else {
         return;

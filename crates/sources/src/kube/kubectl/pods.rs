@@ -228,6 +228,11 @@ impl Columns {
     }
 }
 
+/// Returns the row of the pod of this name.
+pub(super) fn row_of<'r>(rows: &'r [Row], name: &str) -> Option<&'r Row> {
+    rows.iter().find(|row| row.name == name)
+}
+
 impl Row {
     /// The pod, if it is not well: neither has it ended, nor are all of its containers ready.
     pub(super) fn sick(&self) -> Option<Named> {

@@ -89,6 +89,11 @@ impl Stream {
         }
     }
 
+    /// When it ended, if no descriptor leads to it any more: what was still moved then may be later.
+    pub(super) fn ended(&self) -> Option<Nanos> {
+        self.closed.map(|closed| closed.max(self.last))
+    }
+
     /// True when no record of what has passed is still to come. Of a connection that is open, writes that have begun
     /// do not count: the runtime may not have read them yet.
     pub(super) fn has_read(&self, passed: &Passed) -> bool {
