@@ -213,9 +213,7 @@ fn headline(v: &Verdict, now: Nanos, out: &mut String) {
     let who = subject(v);
     let how = standing(v, now);
     let mut more = Vec::new();
-    if v.attempt > 1 || (v.attempt == 1 && v.next_retry.is_some()) {
-        more.push(format!("attempt {}", v.attempt));
-    }
+    more.extend(v.told_attempt().map(|n| format!("attempt {n}")));
     if let Some(t) = v.next_retry.filter(|t| *t > now) {
         more.push(format!("next in {}", span(t.since(now))));
     }

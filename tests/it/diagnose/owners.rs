@@ -247,3 +247,20 @@ fn owners_with_one_cause_are_told_apart() {
     let waits = "owner deployment/recreate: its pod is not ready";
     assert!(said.contains(serves) && said.contains(waits), "{said}");
 }
+
+/// One Event tells of many tries to make a pod; that kflow saw it once makes no single try of it.
+#[test]
+fn an_event_with_a_count_is_as_many_attempts() {
+    let file = in_repository("fixtures/sessions/S8-node.kflow.zst");
+    let file = file.display().to_string();
+    let asked = ["why", "deploy/denied", "-n", "s30", "-s", &file];
+    for at in ["00:49:00", "00:49:20"] {
+        let said = kflow([&asked[..], &["--at", at]].concat());
+        assert!(
+            said.out.contains("(attempt 12)"),
+            "{at}: {} {}",
+            said.out,
+            said.err
+        );
+    }
+}

@@ -227,6 +227,11 @@ impl Verdict {
             _ => None,
         }
     }
+    /// Returns the number of the attempt where it says something: a first one does only if another follows.
+    pub fn told_attempt(&self) -> Option<u32> {
+        let least = if self.next_retry.is_some() { 1 } else { 2 };
+        Some(self.attempt).filter(|n| *n >= least)
+    }
     /// Returns the verdict with its times (since when, next try) as a clock shows them that is behind by `ns`. The
     /// evidence keeps the times of its own sources.
     #[must_use]

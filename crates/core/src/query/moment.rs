@@ -65,7 +65,8 @@ impl Moment {
     }
 
     /// Resolves the moment in a session of this range. `from` is the current position, if there is one. A time of day
-    /// is local time: `east(at)` returns the zone's offset at a moment, in seconds east of UTC.
+    /// is local time: `east(at)` returns the zone's offset at a moment, in seconds east of UTC. A whole second in which the session
+    /// begins is its begin, as that is how the begin is shown.
     pub fn within(
         self,
         range: (Nanos, Nanos),
@@ -73,16 +74,20 @@ impl Moment {
         east: impl Fn(Nanos) -> i32,
     ) -> Nanos {
         let (begin, end) = range;
+        let shown = |at: Nanos| match begin.since(at) {
+            1..SECOND if at.0 % SECOND == 0 => begin,
+            _ => at,
+        };
         match self {
             Self::Begin => begin,
             Self::End => end,
-            Self::At(at) => at,
+            Self::At(at) => shown(at),
             Self::Share(share) => begin.plus((end.since(begin) as f64 * share) as i64),
             Self::Later(ns) => from.unwrap_or(begin).plus(ns),
             Self::Earlier(ns) => from.unwrap_or(end).plus(-ns),
             Self::Local(local) => {
                 let offset = |at| i64::from(east(at)) * SECOND;
-                local.plus(-offset(local.plus(-offset(local))))
+                shown(local.plus(-offset(local.plus(-offset(local)))))
             }
             Self::Clock(ns) => {
                 let offset = |at| i64::from(east(at)) * SECOND;
@@ -98,6 +103,7 @@ impl Moment {
                 [0, -DAY, DAY]
                     .into_iter()
                     .map(on)
+                    .map(shown)
                     .find(|a| (begin..=end).contains(a))
                     .unwrap_or_else(|| on(0))
             }
@@ -281,5 +287,23 @@ mod tests {
         let begin = Some(midnight.plus(-60 * SECOND));
         assert_eq!(clock("2026-09-22 00:59:00", 3600), begin);
         assert_eq!(clock("2026-09-21 23:59:00 UTC", 3600), begin);
+    }
+
+    #[test]
+    fn the_second_in_which_a_session_begins_is_its_begin() {
+        let begin = BEGIN.plus(338_709_000);
+        let at = |text: &str| Moment::parse(text).map(|m| m.within((begin, RANGE.1), None, |_| 0));
+        for shown in [
+            "14:13:20",
+            "2026-09-21 14:13:20",
+            "2026-09-21T14:13:20Z",
+            "2026-09-21 16:13:20 +02:00",
+            "1790000000",
+        ] {
+            assert_eq!(at(shown), Some(begin), "{shown}");
+        }
+        for (before, ns) in [("14:13:19", -SECOND), ("14:13:20.3", 300_000_000)] {
+            assert_eq!(at(before), after(ns), "{before}");
+        }
     }
 }

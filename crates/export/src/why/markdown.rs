@@ -80,10 +80,10 @@ fn section(group: &Group<'_>, now: Nanos) -> Option<String> {
 fn items(v: &Verdict, others: &[&Verdict], now: Nanos, out: &mut String) {
     push(out, &format!("- since {}", v.since));
     push(out, &format!("- {}", confidence_name(v.confidence)));
-    if v.attempt > 0 {
+    if let Some(n) = v.told_attempt() {
         let next = v.next_retry.filter(|t| *t > now);
         let next = next.map_or(String::new(), |t| format!(", next at {t}"));
-        push(out, &format!("- attempt {}{next}", v.attempt));
+        push(out, &format!("- attempt {n}{next}"));
     }
     if !v.not_reached.is_empty() {
         let steps = v.not_reached.join(", ");

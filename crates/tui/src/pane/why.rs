@@ -180,17 +180,14 @@ impl Why {
         if let Some(more) = self.held.len().checked_sub(AWAITED).filter(|n| *n > 0) {
             out.push(line(&[(&format!("and {} more", count(more)), t.dim)]));
         }
-        if v.attempt > 0 || v.next_retry.is_some() {
-            let mut text = format!("attempt {}", v.attempt);
-            if let Some(n) = v.next_retry {
-                let left = n.since(now);
-                if left > 0 {
-                    text.push_str(&format!(", next in {}", age(left)));
-                } else {
-                    text.push_str(&format!(", next was due {} ago", age(-left)));
-                }
-            }
-            out.push(line(&[(&text, t.wait)]));
+        let attempt = v.told_attempt().map(|n| format!("attempt {n}"));
+        let next = v.next_retry.map(|n| match n.since(now) {
+            left @ 1.. => format!("next in {}", age(left)),
+            left => format!("next was due {} ago", age(-left)),
+        });
+        let tries: Vec<String> = attempt.into_iter().chain(next).collect();
+        if !tries.is_empty() {
+            out.push(line(&[(&tries.join(", "), t.wait)]));
         }
         out.push(line(&[(confidence(v.confidence), t.faint)]));
         page::gap(&mut out);

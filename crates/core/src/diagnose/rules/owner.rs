@@ -10,7 +10,7 @@ use crate::correlate::{ObjectState, Pod};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::signal;
+use crate::diagnose::signal::{self, Tally};
 use crate::diagnose::text::span;
 use crate::diagnose::{Catalogue, Confidence, State, Verdict, standing};
 use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
@@ -320,7 +320,8 @@ fn refused<'a, 'w>(
     // A table of Events may not say when the first of them was.
     let mut undated = false;
     // Both may tell of the same attempts.
-    let (mut events, mut requests) = (0, 0);
+    let (mut events, mut requests) = (0_u32, 0);
+    let mut told = Tally::default();
     for e in of_this_one(o) {
         let at = e.stamp.at;
         match &e.body {
@@ -328,7 +329,8 @@ fn refused<'a, 'w>(
                 newest = Some((at, e, ev.message.as_str()));
                 first = first.or(Some(ev.first.unwrap_or(at)));
                 undated = ev.first.is_none();
-                events += 1;
+                let more = told.add(e, ev.message.as_str().into(), ev.count.max(1));
+                events = events.saturating_add(more);
             }
             Body::Event(ev) if ev.reason == "SuccessfulCreate" => {
                 worked = Some(at);
