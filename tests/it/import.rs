@@ -23,6 +23,7 @@ mod overtaken;
 mod pasted;
 mod pieces;
 mod progress;
+mod replicas;
 mod statuses;
 mod summary;
 mod tables;

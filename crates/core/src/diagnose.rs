@@ -12,6 +12,7 @@
 //! | [`pulls`] | which container waits for its image, and behind which pull |
 //! | [`cluster`] | facts that concern several pods: a runtime that hangs, the health of nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
+//! | `replicas` | pods of which only a row is known, by what is told of their replicas |
 //! | [`verdict`] | the verdict: what is said about a pod, owner or node |
 //! | [`incidents`] | every verdict of a session, as intervals of time |
 //! | [`unknown`] | what cannot be said, because the data for it could not be read |
@@ -27,6 +28,7 @@ pub mod incidents;
 pub mod limits;
 pub mod pulls;
 pub mod quantity;
+mod replicas;
 pub mod rules;
 pub mod scheduler;
 pub mod signal;
@@ -159,12 +161,15 @@ impl Diagnoser {
             self.said.retain(|uid, _| known.contains(uid));
         }
         let pods = if changed {
-            Arc::new(
-                self.said
-                    .iter()
-                    .filter_map(|(uid, s)| Some((uid.clone(), s.verdict.clone()?)))
-                    .collect(),
-            )
+            let said = self.said.iter();
+            let mut pods: FxHashMap<PodUid, Arc<Verdict>> = said
+                .filter_map(|(uid, s)| Some((uid.clone(), s.verdict.clone()?)))
+                .collect();
+            let verdict = |uid: &PodUid| self.said.get(uid)?.verdict.as_deref();
+            let is_well = |uid: &PodUid| self.said.get(uid).is_some_and(|s| s.quiet);
+            let told = replicas::told(world, verdict, is_well, now);
+            pods.extend(told.into_iter().map(|v| (v.uid.clone(), Arc::new(v))));
+            Arc::new(pods)
         } else {
             self.last.0.clone()
         };
@@ -393,6 +398,7 @@ pub fn why_each<'p>(
 ) -> impl Iterator<Item = Option<Verdict>> {
     let shared = Cluster::gather(world, now);
     let texts = Texts::default();
+    let mut known = replicas::Known::of(world);
     pods.into_iter().map(move |pod| {
         let cx = Context {
             world,
@@ -400,7 +406,13 @@ pub fn why_each<'p>(
             texts: &texts,
             now,
         };
-        why_in(cx, pod)
+        let own = why_in(cx, pod);
+        let replicas = known.replicas(pod, own.as_ref(), now);
+        let told = replicas.into_iter().find_map(|replica| {
+            let of = why_in(cx, replica)?;
+            replicas::alike(pod, own.as_ref(), replica, &of)
+        });
+        told.or(own)
     })
 }
 

@@ -90,13 +90,14 @@ fn held_up(group: &[&Verdict], now: Nanos) -> String {
 
 /// `997 more: 499 of shop/deployment/web (web-1, web-2, web-3, …), shop/alone and 477 others (--each tells each)`
 ///
-/// A pod in another stage than the first one's is named with its stage.
+/// A pod in another stage than the first one's is named with its stage, and one of which the cause is less certain with how certain.
 fn alike(first: &Verdict, others: &[&Verdict]) -> String {
-    let stage = |v: &Verdict| {
-        if v.stage == first.stage {
-            String::new()
-        } else {
-            format!(" in {}", v.stage.name())
+    let differs = |v: &Verdict| {
+        let stage = Some(v.stage).filter(|stage| *stage != first.stage);
+        let stage = stage.map_or(String::new(), |stage| format!(" in {}", stage.name()));
+        match v.confidence {
+            c if c <= first.confidence => stage,
+            c => format!("{stage} ({})", confidence_name(c)),
         }
     };
     let mut names = Vec::new();
@@ -110,10 +111,11 @@ fn alike(first: &Verdict, others: &[&Verdict]) -> String {
         }
         told += run.len();
         match (run, run.first().and_then(|v| v.root.as_ref())) {
-            ([one], _) => names.push(subject(one) + &stage(one)),
+            ([one], _) => names.push(subject(one) + &differs(one)),
             ([first, ..], Some(o)) => {
                 let shown = run.iter().take(NAMED_OF_OWNER);
-                let mut pods: Vec<String> = shown.map(|v| v.pod.to_string() + &stage(v)).collect();
+                let mut pods: Vec<String> =
+                    shown.map(|v| v.pod.to_string() + &differs(v)).collect();
                 if run.len() > NAMED_OF_OWNER {
                     pods.push("…".to_owned());
                 }

@@ -90,6 +90,13 @@ fn is_random(text: &str) -> bool {
     bytes.all(|b| b"bcdfghjklmnpqrstvwxz2456789".contains(&b))
 }
 
+/// Returns what a pod's name has before the part that was generated; `None` for a name of another form.
+pub(crate) fn generated(pod: &str) -> Option<&str> {
+    let (base, end) = pod.rsplit_once('-')?;
+    // k8s.io/apiserver/pkg/storage/names/generate.go: `randomLength`.
+    (end.len() == 5 && is_random(end)).then_some(base)
+}
+
 /// Returns the owners, as kind and name, that a pod with this name may be of by its form: `NAME-RANDOM` (Deployments by
 /// their ReplicaSets, Jobs with an index before that), `NAME-NUMBER` of a StatefulSet.
 pub(crate) fn may_be_of(pod: &str) -> Vec<(&'static str, &str)> {
@@ -101,8 +108,7 @@ pub(crate) fn may_be_of(pod: &str) -> Vec<(&'static str, &str)> {
     if is_number(end) {
         all.push(("StatefulSet", base));
     }
-    // k8s.io/apiserver/pkg/storage/names/generate.go: `randomLength`.
-    if end.len() == 5 && is_random(end) {
+    if let Some(base) = generated(pod) {
         let kinds = ["ReplicaSet", "DaemonSet", "Job", "ReplicationController"];
         all.extend(kinds.map(|kind| (kind, base)));
         if let Some((name, before)) = base.rsplit_once('-') {

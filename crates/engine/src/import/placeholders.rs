@@ -37,6 +37,7 @@ pub(super) fn resolve(observations: &mut [Observation]) {
             *told = Told::Several;
         }
     }
+    name_tables(observations, &mut known);
     let claim = one_claim(observations);
     let find = |kind: &str, name: &Text| match known.get(&(kind.into(), name.clone())) {
         Some(Told::One(namespace)) => Some(namespace.clone()),
@@ -75,6 +76,30 @@ pub(super) fn resolve(observations: &mut [Observation]) {
                 }
             }
             _ => {}
+        }
+    }
+}
+
+/// A table without a column of namespaces has rows of one namespace: that of its rows which is known is that of the others.
+fn name_tables(observations: &[Observation], known: &mut FxHashMap<(Text, Text), Told>) {
+    let name = |o: &Observation| match &o.body {
+        Body::Pod(p) if p.namespace == NAMESPACE && p.uid.as_str().starts_with(ROW_UID) => {
+            Some((Text::from("Pod"), p.name.clone()))
+        }
+        _ => None,
+    };
+    let in_table = |a: &Observation, b: &Observation| {
+        a.stamp.seen == b.stamp.seen && name(a).is_some() && name(b).is_some()
+    };
+    for table in observations.chunk_by(in_table) {
+        let names: Vec<(Text, Text)> = table.iter().filter_map(name).collect();
+        let mut told: Vec<Told> = names.iter().filter_map(|n| known.get(n)).cloned().collect();
+        told.dedup();
+        if let [Told::One(namespace)] = told.as_slice() {
+            for name in names {
+                let one = Told::One(namespace.clone());
+                known.entry(name).or_insert(one);
+            }
         }
     }
 }

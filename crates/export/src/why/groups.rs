@@ -99,7 +99,8 @@ fn alike_by_words<'v>(verdicts: impl IntoIterator<Item = &'v Verdict>) -> Vec<Ve
     ranked.into_iter().map(|(_, g)| by_owner(g)).collect()
 }
 
-/// Sorts a group so that verdicts of one owner are adjacent, in the order of each owner's first.
+/// Sorts a group so that verdicts of one owner are adjacent, in the order of each owner's first; of these, those that are most
+/// certain come first.
 fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
     let mut places = HashMap::new();
     let mut ranked: Vec<(usize, &Verdict)> = Vec::with_capacity(group.len());
@@ -107,7 +108,7 @@ fn by_owner(group: Vec<&Verdict>) -> Vec<&Verdict> {
         let owner = (&v.namespace, v.root.as_ref());
         ranked.push((*places.entry(owner).or_insert(n), v));
     }
-    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.sort_by_key(|(rank, v)| (*rank, v.confidence));
     ranked.into_iter().map(|(_, v)| v).collect()
 }
 
