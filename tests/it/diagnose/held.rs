@@ -4,14 +4,15 @@
 
 use std::path::Path;
 
+use kflow_model::kind::BUDGET;
 use kflow_model::session::{self, Header, Writer};
-use kflow_model::{Body, Nanos, Observation, PodUid};
+use kflow_model::{Body, Nanos, Observation, PodUid, Stamp};
 
 use super::owners::{recording, why};
 use crate::program::kflow;
 
 /// Recording, query, and what is said of it.
-const TOLD: [(&str, &str, &str); 13] = [
+const TOLD: [(&str, &str, &str); 15] = [
     (
         "terminating",
         "ns/leaving",
@@ -64,6 +65,16 @@ const TOLD: [(&str, &str, &str); 13] = [
         "controllers-away",
         "scale/deploy/web",
         "No controller has touched deployment/web for 26s: replicaset/web-54c49d5885 still counts 2 pods, and 0 of them are there",
+    ),
+    (
+        "taint-left",
+        "left/web",
+        "node1 is well (Ready=True since 21:54:47 UTC), and kube-controller-manager has not taken its taint away, so its taint node.kubernetes.io/not-ready keeps the pod away.",
+    ),
+    (
+        "taint-left",
+        "left/web",
+        "the taint node.kubernetes.io/not-ready is left of what is over: does kube-controller-manager run: kubectl -n kube-system get pods,leases | grep controller-manager",
     ),
     (
         "manifest",
@@ -129,37 +140,94 @@ fn what_is_well_says_what_it_waits_for() {
     }
 }
 
+/// Writes a recording anew, and after each of its observations what `more` makes of it.
+fn with(
+    name: &str,
+    more: impl Fn(&Observation) -> Vec<Observation>,
+) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("more.kflow");
+    let mut to = Writer::record(&file, &Header::new(Nanos(1))).unwrap();
+    let recorded = session::load(Path::new(&recording(name))).unwrap();
+    for o in &recorded.observations {
+        to.write(o).unwrap();
+        for o in more(o) {
+            to.write(&o).unwrap();
+        }
+    }
+    to.finish().unwrap();
+    (folder, file.display().to_string())
+}
+
 /// Made from the recording of the deleted claims: its pod `user` under further names.
 #[test]
 fn of_many_pods_that_keep_a_claim_two_are_named_and_the_others_counted() {
-    let recorded = session::load(Path::new(&recording("deleted-claims"))).unwrap();
-    let mut all: Vec<Observation> = Vec::new();
-    for o in &recorded.observations {
-        all.push((**o).clone());
-        let Body::Pod(p) = &o.body else { continue };
-        if p.name != "user" {
-            continue;
-        }
-        for more in ["user2", "user3", "user4", "user5"] {
-            let mut p = p.clone();
-            (p.name, p.uid) = (more.into(), PodUid(more.into()));
+    let (_folder, file) = with("deleted-claims", |o| {
+        let Body::Pod(user) = &o.body else {
+            return Vec::new();
+        };
+        let names = ["user2", "user3", "user4", "user5"].iter();
+        let names = names.filter(|_| user.name == "user");
+        let named = names.map(|more| {
+            let mut p = user.clone();
+            (p.name, p.uid) = ((*more).into(), PodUid((*more).into()));
             let body = Body::Pod(p);
-            all.push(Observation {
-                body,
-                ..(**o).clone()
-            });
-        }
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("many.kflow");
-    let mut to = Writer::record(&file, &Header::new(Nanos(1))).unwrap();
-    for o in &all {
-        to.write(o).unwrap();
-    }
-    to.finish().unwrap();
-    let said = kflow(["why", "shop/pvc/data", "-s", &file.display().to_string()]).out;
+            Observation { body, ..o.clone() }
+        });
+        named.collect()
+    });
+    let said = kflow(["why", "shop/pvc/data", "-s", &file]).out;
     let expected = "it stays as long as pods user, user2 and 3 more exist.";
     assert!(crate::one_line(&said).contains(expected), "{said}");
+}
+
+/// Made from the recording of the cordoned node: its budget under a further name.
+#[test]
+fn a_pod_that_two_budgets_select_is_evicted_by_none() {
+    let (_folder, file) = with("cordoned", |o| match &o.body {
+        Body::Object(budget) if budget.object.kind == BUDGET => {
+            let mut budget = budget.clone();
+            (budget.object.name, budget.object.uid) = ("web-2".into(), "web-2".into());
+            let body = Body::Object(budget);
+            vec![Observation { body, ..o.clone() }]
+        }
+        _ => Vec::new(),
+    });
+    let said = kflow(["why", "node/node1", "-s", &file]).out;
+    let expected =
+        "(budgets web and web-2 select it, and the apiserver evicts no pod that has more than one)";
+    assert!(crate::one_line(&said).contains(expected), "{said}");
+}
+
+/// Made from the recording of the cordoned node: its Deployment, paused with another template.
+#[test]
+fn a_deployment_that_is_paused_keeps_the_pods_of_its_former_template() {
+    let (_folder, file) = with("cordoned", |o| match &o.body {
+        Body::Object(web) if web.object.kind == "Deployment" => {
+            let mut web = web.clone();
+            web.facts
+                .retain(|(k, _)| !["paused", "updatedReplicas"].contains(&&**k));
+            web.facts.push(("paused".into(), "true".into()));
+            web.facts.sort();
+            web.resource_version += 1;
+            let stamp = Stamp::exact(o.stamp.at.plus(1));
+            let body = Body::Object(web);
+            vec![Observation {
+                stamp,
+                body,
+                ..o.clone()
+            }]
+        }
+        _ => Vec::new(),
+    });
+    let said = kflow(["why", "budget/deploy/web", "-s", &file]);
+    let expected = "Its 2 pods are well. 2 pods are of a former template until somebody resumes the rollout (spec.paused).";
+    assert!(
+        crate::one_line(&said.out).contains(expected),
+        "{}",
+        said.out
+    );
+    assert_eq!(said.code, Some(0));
 }
 
 /// By the audit log the apiserver refuses an eviction; without it, what the budget says is told of a cordoned node.

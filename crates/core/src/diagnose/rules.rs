@@ -18,6 +18,7 @@ pub(in crate::diagnose) mod no_node;
 mod node;
 mod owner;
 mod ready;
+mod refused;
 mod sandbox;
 pub(in crate::diagnose) mod scale;
 mod schedule;

@@ -202,7 +202,7 @@ fn daemon_set(api: &ObjectSeen) -> Option<String> {
     Some(said)
 }
 
-/// Says which pods are of a former template because the update strategy of their owner replaces none of them by itself (Kubernetes
+/// Says which pods are of a former template because their owner, which is paused or has an update strategy that says so, replaces none of them by itself (Kubernetes
 /// 1.36 `pkg/controller/statefulset/stateful_set_control.go`, `updateStatefulSetAfterInvariantEstablished`;
 /// `pkg/controller/daemon/daemon_controller.go`, `updateDaemonSet`).
 fn kept(api: &ObjectSeen) -> Option<String> {
@@ -210,12 +210,16 @@ fn kept(api: &ObjectSeen) -> Option<String> {
         return None;
     }
     let (all, updated) = match api.object.kind.as_str() {
+        "Deployment" if api.fact("paused") != Some("true") => return None,
         "DaemonSet" => (
             count(api, "currentNumberScheduled")?,
             count(api, "updatedNumberScheduled"),
         ),
-        _ if api.fact("currentRevision") == api.fact("updateRevision") => return None,
-        _ => (count(api, "statusReplicas")?, count(api, "updatedReplicas")),
+        "StatefulSet" if api.fact("currentRevision") == api.fact("updateRevision") => return None,
+        "Deployment" | "StatefulSet" => {
+            (count(api, "statusReplicas")?, count(api, "updatedReplicas"))
+        }
+        _ => return None,
     };
     let former = all.saturating_sub(updated.unwrap_or(0));
     let (of_former, them) = match former {
@@ -226,6 +230,11 @@ fn kept(api: &ObjectSeen) -> Option<String> {
             (format!("{pods} are of a former template"), "them")
         }
     };
+    if api.object.kind == "Deployment" {
+        return Some(format!(
+            "{of_former} until somebody resumes the rollout (spec.paused)"
+        ));
+    }
     match (api.fact("strategy")?, count(api, "partition")) {
         ("OnDelete", _) => Some(format!(
             "{of_former} until somebody deletes {them} (updateStrategy OnDelete)"
@@ -269,11 +278,8 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
     let number = pods.iter().filter(|p| p.gone.is_none()).count();
     let is_suspended = fact("suspend") == Some("true");
     if unknown::is_deleted(asked, o) {
-        let end = o.evidence.iter().rev().find_map(|e| match &e.body {
-            Body::Event(e) => Some(format!(" Its last Event: {}: {}", e.reason, e.message)),
-            _ => None,
-        });
-        return format!("It does not exist any more.{}", end.unwrap_or_default());
+        let end = last_event(o).unwrap_or_default();
+        return format!("It does not exist any more.{end}");
     }
     match o.object.kind.as_str() {
         "Job" if api.is_some_and(|api| api.holds("Complete")) => "It is complete.".to_owned(),
@@ -284,7 +290,20 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             "It is suspended (spec.suspend), so it makes no Job.{}",
             last_run(fact)
         ),
-        "CronJob" if number > 0 => format!("{}{}", of_its_pods(pods), last_run(fact)),
+        // Why it has started no Job, or skips one, only its Events tell: a missed time, a Job that still runs, a schedule that
+        // cannot be read (Kubernetes 1.36 `pkg/controller/cronjob/cronjob_controllerv2.go`, `syncCronJob`).
+        "CronJob" => {
+            let event = last_event(o);
+            let held = match event {
+                Some(_) => "",
+                None => ", and nothing says that it is kept from making a Job",
+            };
+            let has = match number {
+                0 => format!("It has no pods now{held}."),
+                _ => of_its_pods(pods),
+            };
+            format!("{has}{}{}", last_run(fact), event.unwrap_or_default())
+        }
         AUTOSCALER => scaled(o, pods),
         BUDGET => {
             let said = budget::at_rest(asked.world, o);
@@ -300,10 +319,6 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
             format!("{}{kept}{scaled}", of_its_pods(pods))
         }
         CLAIM => "No pod mounts it.".to_owned(),
-        "CronJob" => format!(
-            "It has no pods now, and nothing says that it is kept from making a Job.{}",
-            last_run(fact)
-        ),
         _ if fact("replicas") == Some("0") => "It wants no pods (spec.replicas is 0).".to_owned(),
         "DaemonSet" if fact("desiredNumberScheduled") == Some("0") => {
             "It wants no pods: no node fits its node selector, affinity and tolerations.".to_owned()
@@ -351,6 +366,14 @@ fn of_its_pods(pods: &[&Pod]) -> String {
             format!("Of its {} pods: {}.", there.len(), parts.join(", "))
         }
     }
+}
+
+/// The newest Event of an owner, as a sentence after another.
+fn last_event(o: &ObjectState) -> Option<String> {
+    o.evidence.iter().rev().find_map(|e| match &e.body {
+        Body::Event(e) => Some(format!(" Its last Event: {}: {}", e.reason, e.message)),
+        _ => None,
+    })
 }
 
 /// When a CronJob starts its Jobs, and when it has last started one.

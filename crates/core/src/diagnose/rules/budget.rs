@@ -79,24 +79,37 @@ fn is_ready(pod: &PodSeen) -> bool {
     pod.condition("Ready").is_some_and(Condition::is_true)
 }
 
-/// Returns the one budget that selects a pod; `None` where none does, or several do: then the apiserver evicts it by none.
+/// Returns the one budget that selects a pod; `None` where none does, or several do.
 fn over<'b, 'w>(budgets: &'b [Budget<'w>], pod: &PodView) -> Option<&'b Budget<'w>> {
     let mut its = budgets.iter().filter(|b| b.has(pod));
     its.next().filter(|_| its.next().is_none())
 }
 
-/// Returns the budget by which the apiserver would refuse that a pod is evicted now, and why; `None` where it would not, or where
-/// that is not known.
-fn held_by<'b, 'w>(budgets: &'b [Budget<'w>], pod: &PodView) -> Option<(&'b Budget<'w>, String)> {
+/// Says by which budget the apiserver would refuse that a pod is evicted now, and why; `None` where it would not, or where that is
+/// not known.
+fn held_by(budgets: &[Budget<'_>], pod: &PodView) -> Option<String> {
     let api = pod.api.as_deref()?;
     // The apiserver looks at no budget for a pod that does not run (`canIgnorePDB`).
     let free = api.status.phase.is_over() || !api.is_bound() || pod.deletion_requested.is_some();
-    let budget = over(budgets, pod).filter(|_| !free)?;
+    if free {
+        return None;
+    }
+    let its: Vec<&Budget<'_>> = budgets.iter().filter(|b| b.has(pod)).collect();
+    let [budget] = its[..] else {
+        let names: Vec<&str> = its.iter().map(|b| &*b.object.object.name).collect();
+        let several = names.len() > 1;
+        return several.then(|| {
+            format!(
+                "budgets {} select it, and the apiserver evicts no pod that has more than one",
+                list(&names)
+            )
+        });
+    };
     if !is_ready(api) && budget.lets_unready_go() {
         return None;
     }
     let why = budget.refuses()?;
-    Some((budget, why))
+    Some(format!("budget {}: {why}", budget.object.object.name))
 }
 
 /// Says which pods of a cordoned node no drain can evict now.
@@ -105,11 +118,7 @@ pub fn of_node(world: &World, node: &str) -> Option<String> {
     let pods = world.pods().iter();
     let there = pods.filter(|p| p.gone.is_none() && p.node == node);
     let mut held: Vec<String> = there
-        .filter_map(|p| {
-            let (budget, why) = held_by(&budgets, p)?;
-            let name = &budget.object.object.name;
-            Some(format!("{} (budget {name}: {why})", p.key()))
-        })
+        .filter_map(|p| Some(format!("{} ({})", p.key(), held_by(&budgets, p)?)))
         .collect();
     if held.is_empty() {
         return None;
@@ -129,11 +138,10 @@ pub fn of_node(world: &World, node: &str) -> Option<String> {
 pub(in crate::diagnose) fn of_pod(world: &World, pod: &PodView) -> Option<String> {
     let node = world.node(&pod.node)?;
     node.api.as_deref().filter(|n| n.unschedulable)?;
-    let budgets = Budget::all(world);
-    let (budget, why) = held_by(&budgets, pod)?;
+    let held = held_by(&Budget::all(world), pod)?;
     Some(format!(
-        "Its node {} is cordoned, and the pod cannot be evicted now: budget {} lets no pod go ({why}).",
-        pod.node, budget.object.object.name
+        "Its node {} is cordoned, and the pod cannot be evicted now: {held}.",
+        pod.node
     ))
 }
 

@@ -640,10 +640,13 @@ fn init<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
                 continue;
             }
             let x = Finding::new(cause::KF710, f);
-            let what = failing.map_or_else(
-                || format!("it has been running for {}", span(running)),
-                |p| format!("its startup probe fails: {}", super::ready::said(p.text)),
-            );
+            let said = failing.map(|p| super::ready::said(p.text));
+            let what = match said.as_deref() {
+                None => format!("it has been running for {}", span(running)),
+                // A command that writes nothing.
+                Some("") => "its startup probe fails".to_owned(),
+                Some(said) => format!("its startup probe fails: {said}"),
+            };
             found.push(
                 x.container(&c.name)
                     .name("what", &what)

@@ -4,15 +4,15 @@ use crate::diagnose::cause;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::OnceCell;
 
+use super::refused::refused;
 use super::{Context, claims, heard, jobs, kueue, namespace, scale, without_pod};
 use crate::correlate::owners::{self, may_be_of};
 use crate::correlate::{ObjectState, Pod};
 use crate::diagnose::finding::{Finding, owner_arg, proof};
 use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
-use crate::diagnose::signal::{self, Tally};
-use crate::diagnose::text::span;
-use crate::diagnose::{Catalogue, Confidence, State, Verdict, standing};
+use crate::diagnose::signal;
+use crate::diagnose::{State, Verdict, standing};
 use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
@@ -28,6 +28,12 @@ const KINDS: [&str; 6] = [
     "Job",
     "ReplicationController",
 ];
+
+/// Makes Jobs, not pods.
+pub(super) const CRON_JOB: &str = "CronJob";
+/// The reason of an Event and of the condition Progressing of a Deployment that cannot create a ReplicaSet (Kubernetes 1.36
+/// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`).
+pub(super) const SET_REFUSED: &str = "ReplicaSetCreateError";
 
 /// Returns the verdicts on all selected owners that cannot create pods, or have failed without a pod that tells it, by
 /// namespace and owner.
@@ -54,6 +60,12 @@ fn is_built_in(o: &ObjectState) -> bool {
     KINDS.contains(&o.object.kind.as_str())
 }
 
+/// True when Kubernetes' own controllers make what the owner wants. A CronJob makes Jobs, at the times of its schedule: that nothing
+/// happens does not show that its controller stands still.
+pub(super) fn is_of_kubernetes(o: &ObjectState) -> bool {
+    is_built_in(o) || o.object.kind == CRON_JOB
+}
+
 /// True when the object's controller has said that it cannot create a pod of it.
 pub(in crate::diagnose) fn cannot_create(o: &ObjectState) -> bool {
     o.evidence.iter().any(|e| creates_pods(o, e))
@@ -63,12 +75,12 @@ pub(in crate::diagnose) fn cannot_create(o: &ObjectState) -> bool {
 /// have reasons of their own (ray-project/kuberay `ray-operator/controllers/ray/utils/constant.go`,
 /// `FailedToCreateWorkerPod`; kubevirt/kubevirt `pkg/virt-controller/watch/vmi/lifecycle.go`, `FailedCreate`); the error in
 /// it is the apiserver's (k8s.io/apimachinery `pkg/api/errors/errors.go`, `NewForbidden`, `NewInvalid`).
-fn creates_pods(o: &ObjectState, e: &Evidence) -> bool {
+pub(super) fn creates_pods(o: &ObjectState, e: &Evidence) -> bool {
     let Body::Event(e) = &e.body else {
         return false;
     };
-    if is_built_in(o) {
-        return e.reason == "FailedCreate";
+    if is_of_kubernetes(o) {
+        return e.reason == "FailedCreate" || e.reason == SET_REFUSED;
     }
     // The claim's provisioner makes pods of its own, which are not the claim's.
     let never = [
@@ -99,7 +111,7 @@ fn parent<'w>(cx: Context<'w>, rs: &ObjectState) -> Option<&'w ObjectState> {
 }
 
 /// What is needed about all owners together, computed once.
-struct Owners<'w> {
+pub(super) struct Owners<'w> {
     /// ReplicaSets by the namespace and name of their Deployment.
     children: FxHashMap<(&'w str, &'w str), Vec<&'w ObjectState>>,
     /// Kinds of which the API has shown objects.
@@ -130,7 +142,7 @@ impl<'w> Owners<'w> {
         all
     }
     /// Returns when a pod of the owner was last created.
-    fn created(&self, cx: Context<'w>, owner: &ObjectRef) -> Option<Nanos> {
+    pub(super) fn created(&self, cx: Context<'w>, owner: &ObjectRef) -> Option<Nanos> {
         let all = self.created.get_or_init(|| {
             let mut all = FxHashMap::default();
             for pod in cx.world.every_pod() {
@@ -252,8 +264,10 @@ fn told<'w>(cx: Context<'w>, o: &ObjectState, all: &Owners<'w>) -> Option<Verdic
         v.also.extend(x.map(of));
         return Some(v);
     }
-    let mut v = of(x?);
-    v.not_reached = vec!["create a pod".into()];
+    let x = x?;
+    let wanted = format!("create {}", x.names.get("made").unwrap_or("a pod"));
+    let mut v = of(x);
+    v.not_reached = vec![wanted.into()];
     Some(v)
 }
 
@@ -285,7 +299,7 @@ fn is_done(e: &Evidence, o: &ObjectState, verb: &str) -> bool {
 }
 
 /// Returns the evidence of the object that exists, without that of a deleted one of the same name.
-fn of_this_one(o: &ObjectState) -> impl Iterator<Item = &Evidence> {
+pub(super) fn of_this_one(o: &ObjectState) -> impl Iterator<Item = &Evidence> {
     let deleted = deleted(o);
     let is_later = move |e: &&Evidence| deleted.is_none_or(|at| e.stamp.at > at);
     o.evidence.iter().filter(is_later)
@@ -305,200 +319,6 @@ fn plural_is(resource: &str, o: &ObjectRef) -> bool {
     resource
         .strip_suffix('s')
         .is_some_and(|r| r.eq_ignore_ascii_case(&o.kind))
-}
-
-/// Returns a finding when the newest attempt to create a pod failed.
-fn refused<'a, 'w>(
-    cx: Context<'w>,
-    f: &PodHistory<'a>,
-    o: &'a ObjectState,
-    all: &Owners<'w>,
-) -> Option<Finding<'a>> {
-    let mut newest: Option<(Nanos, &Evidence, &str)> = None;
-    let mut worked: Option<Nanos> = None;
-    let mut first = None;
-    // A table of Events may not say when the first of them was.
-    let mut undated = false;
-    // Both may tell of the same attempts.
-    let (mut events, mut requests) = (0_u32, 0);
-    let mut told = Tally::default();
-    for e in of_this_one(o) {
-        let at = e.stamp.at;
-        match &e.body {
-            Body::Event(ev) if creates_pods(o, e) => {
-                newest = Some((at, e, ev.message.as_str()));
-                first = first.or(Some(ev.first.unwrap_or(at)));
-                undated = ev.first.is_none();
-                let more = told.add(e, ev.message.as_str().into(), ev.count.max(1));
-                events = events.saturating_add(more);
-            }
-            Body::Event(ev) if ev.reason == "SuccessfulCreate" => {
-                worked = Some(at);
-                first = None;
-                (events, requests) = (0, 0);
-            }
-            Body::Audit(a) if a.verb == "create" && a.resource == "pods" => {
-                if a.code >= 400 {
-                    if newest.is_none_or(|(t, ..)| at.since(t) > SECOND) {
-                        newest = Some((at, e, a.message.as_str()));
-                    }
-                    first = first.or(Some(at));
-                    requests += 1;
-                } else if a.code >= 200 {
-                    worked = Some(at);
-                    first = None;
-                    (events, requests) = (0, 0);
-                }
-            }
-            _ => {}
-        }
-    }
-    let (at, e, message) = newest?;
-    let tried_for = if undated {
-        limits::CONTROLLER_RETRY.ns
-    } else {
-        at.since(first.unwrap_or(at))
-    };
-    let old = forgotten(f.now, tried_for, at);
-    if !is_built_in(o) || undated {
-        worked = worked.max(created_since(cx, o, all, at));
-    }
-    // A paste of Events alone is all that is known of its owner.
-    let alone = o.api.is_none() && cx.world.coverage().newest_list("pods").is_none();
-    if worked.is_some_and(|w| w >= at) || (old && !lacks(o) && !alone) {
-        return None;
-    }
-    let (cause, names) = Catalogue::get().best("FailedCreate", message, |_| true)?;
-    let mut x = Finding::of(cause, f).since(first.unwrap_or(at));
-    x.names = names;
-    super::webhook::follow(cx, message, &mut x);
-    if let Some(excess) = excess(&x) {
-        x.names.set("excess", &excess);
-    }
-    if x.cause.id == cause::KF104
-        && let Some((_, what)) = message.split_once(VIOLATES)
-        && let Some((_, what)) = what.split_once(": ")
-    {
-        x.names.replace("what", &violations(what));
-    }
-    if let Some(tries) = tries(cx.now, at, tried_for) {
-        x.names.vary("beside", &tries, "");
-    }
-    // The apiserver did not say what it waited for.
-    if x.names.get("late").is_some() {
-        x = x.at_most(Confidence::Likely);
-    }
-    x.attempt = events.max(requests);
-    x.proofs.push(proof(e));
-    if old || undated {
-        x = x.at_most(Confidence::Likely);
-    }
-    Some(x)
-}
-
-/// Returns when the newest pod of the owner was created, if that was after `at`.
-fn created_since<'w>(
-    cx: Context<'w>,
-    o: &ObjectState,
-    all: &Owners<'w>,
-    at: Nanos,
-) -> Option<Nanos> {
-    let pods = o.pods.iter().filter_map(|uid| cx.world.pod(uid));
-    let created = pods.filter_map(|p| Some(p.api.as_ref()?.created));
-    let newest = created.max().max(all.created(cx, &o.object));
-    newest.filter(|created| *created > at)
-}
-
-/// True when the owner's status still shows fewer pods than it wants. Its newer Events may have been dropped by their
-/// sender (25 in a burst, then one in five minutes), or its controller may stand still: the last refusal is the best
-/// that is known.
-fn lacks(o: &ObjectState) -> bool {
-    let Some(api) = &o.api else { return false };
-    let count = |key: &str| api.fact(key).and_then(|n| n.parse::<i64>().ok());
-    match o.object.kind.as_str() {
-        "DaemonSet" => count("desiredNumberScheduled") > count("currentNumberScheduled"),
-        _ => count("replicas").is_some_and(|want| want > count("statusReplicas").unwrap_or(0)),
-    }
-}
-
-/// True when a refusal is too old to count. The controller doubles its wait after each failure, up to 1000 s
-/// (client-go's item exponential failure rate limiter): when no failure follows for much longer than that, the owner
-/// is gone or its trouble is over.
-fn forgotten(now: Nanos, tried_for: i64, last: Nanos) -> bool {
-    now.since(next_try(tried_for, last)) > limits::CONTROLLER_LATE.ns
-}
-
-/// When the controller tries again, at the latest: as it waits twice as long after each failure, no longer than it has tried.
-fn next_try(tried_for: i64, last: Nanos) -> Nanos {
-    last.plus(tried_for.min(limits::CONTROLLER_RETRY.ns))
-}
-
-/// Says when the controller tried last and tries again: what kept it may be repaired since, and it does not look before. `None`
-/// while it tries often.
-fn tries(now: Nanos, last: Nanos, tried_for: i64) -> Option<String> {
-    const OFTEN_NS: i64 = 5 * SECOND;
-    let ago = now.since(last);
-    let next = next_try(tried_for, last).since(now);
-    (ago >= OFTEN_NS && next > 0).then(|| {
-        format!(
-            "It was refused last {} ago; its controller tries again within {}.",
-            span(ago),
-            span(next)
-        )
-    })
-}
-
-/// Before the level, in what the apiserver says of Pod Security (k8s.io/pod-security-admission `admission/admission.go`,
-/// EvaluatePod).
-const VIOLATES: &str = "violates PodSecurity ";
-
-/// Returns what a pod violates, without the fields that each container has to set, which would fill the sentence:
-/// `runAsNonRoot != true (pod or container "app" must set securityContext.runAsNonRoot=true)` without `must set …`.
-fn violations(what: &str) -> String {
-    let mut parts = what.trim_end_matches('.').split(" must set ");
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        match part.split_once(')') {
-            Some((_, rest)) => {
-                out.push(')');
-                out.push_str(rest);
-            }
-            // The message is cut.
-            None => out.push_str(" …"),
-        }
-    }
-    out
-}
-
-/// Returns the resources that exceed a quota, the one that exceeds it most first: `pods over by 1, requests.cpu over by 50m`.
-fn excess(x: &Finding<'_>) -> Option<String> {
-    use crate::diagnose::quantity::Quantity;
-    let table = |key: &str| -> Vec<(String, Quantity)> {
-        x.names
-            .get(key)
-            .unwrap_or_default()
-            .split(',')
-            .filter_map(|p| {
-                let (k, v) = p.split_once('=')?;
-                Some((k.trim().to_owned(), Quantity::parse(v)?))
-            })
-            .collect()
-    };
-    let (used, limited) = (table("used"), table("limited"));
-    let of = |t: &[(String, Quantity)], k: &str| t.iter().find(|(n, _)| n == k).map(|(_, q)| *q);
-    let mut over: Vec<(i128, String)> = table("requested")
-        .into_iter()
-        .filter_map(|(k, want)| {
-            let limit = of(&limited, &k)?;
-            let over = of(&used, &k).unwrap_or_default() + want - limit;
-            let resource = k.rsplit('.').next().unwrap_or(&k);
-            let words = || format!("{k} over by {}", over.show(resource));
-            (over > Quantity(0)).then(|| (over.0 * 1000 / limit.0.max(1), words()))
-        })
-        .collect();
-    over.sort_by_key(|(ratio, _)| std::cmp::Reverse(*ratio));
-    let over: Vec<String> = over.into_iter().map(|(_, words)| words).collect();
-    (!over.is_empty()).then(|| over.join(", "))
 }
 
 /// Returns a finding when no controller has reacted to the owner since it was created or changed.

@@ -37,6 +37,9 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
         format!("{name} is short of {of}{}{}", since(c), says(c))
     };
     let node = || cx.shared.node(name).and_then(|f| f.evidence.clone());
+    if let Some(why) = left_over(cx, n, key) {
+        return Some((why, node()));
+    }
     Some(match key {
         "node.kubernetes.io/unreachable" => {
             let ready = n.condition("Ready").filter(|c| !c.is_true());
@@ -97,6 +100,28 @@ fn cause(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<(String, Option<Evi
     })
 }
 
+/// Says that the condition for which a taint was set is over. The controller-manager takes the taint away within a second (Kubernetes
+/// 1.36 `pkg/controller/nodelifecycle/node_lifecycle_controller.go`, `doNoScheduleTaintingPass`); a new node has its first taint from
+/// the apiserver (`plugin/pkg/admission/nodetaint/admission.go`).
+fn left_over(cx: Context<'_>, n: &NodeSeen, key: &str) -> Option<String> {
+    let kind = match key {
+        "node.kubernetes.io/not-ready" => "Ready",
+        "node.kubernetes.io/memory-pressure" => "MemoryPressure",
+        "node.kubernetes.io/disk-pressure" => "DiskPressure",
+        "node.kubernetes.io/pid-pressure" => "PIDPressure",
+        "node.kubernetes.io/network-unavailable" => "NetworkUnavailable",
+        _ => return None,
+    };
+    let well = if kind == "Ready" { "True" } else { "False" };
+    let c = n.condition(kind).filter(|c| c.status == well)?;
+    let since = c.transition.filter(|t| t.0 > 0);
+    let since = since.map_or_else(String::new, |t| format!(" since {}", at(t, cx.now)));
+    Some(format!(
+        "{} is well ({kind}={well}{since}), and kube-controller-manager has not taken its taint away",
+        n.name
+    ))
+}
+
 /// Taints that Kubernetes sets because a node is not well (k8s.io/api/core/v1/well_known_taints.go). Others with the same
 /// prefix are those of whoever runs the nodes.
 const OF_HEALTH: [&str; 6] = [
@@ -151,7 +176,13 @@ pub(super) fn root(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen], x: &mut 
         }
     }
     if let Some(key) = keys.iter().find(|key| is_of_health(key)) {
-        x.names.set("sick", key);
+        let has = |n: &NodeSeen| n.taints.iter().any(|t| t.0 == **key);
+        let is_sick = |n: &&NodeSeen| has(n) && left_over(cx, n, key).is_none();
+        let name = match nodes.iter().find(|n| is_sick(n)) {
+            Some(_) => "sick",
+            None => "left",
+        };
+        x.names.set(name, key);
     }
     if let Some(network) = words.iter().find_map(|why| signal::network_missing(why)) {
         x.names.set("network", network);
