@@ -31,7 +31,7 @@ fn of_kinds(kinds: &[&str]) -> Vec<(Scenario, String, String)> {
 }
 
 /// The cause that is told once the API shows the owner in addition, with this in its status, after all that the scenario tells.
-fn after(of: &(Scenario, String, String), status: Value) -> Option<String> {
+fn after(of: &(Scenario, String, String), status: &Value) -> Option<String> {
     let (s, kind, name) = of;
     let mut s = s.clone();
     let mut object = json!({"ct": 0, "gen": 2, "og": 2});
@@ -51,7 +51,7 @@ fn an_owner_that_has_all_that_it_wants_is_refused_no_more() {
         let all = of_kinds(&[kind]);
         assert!(!all.is_empty(), "{kind}");
         for of in all {
-            let cause = |w, h| after(&of, json!({"f": [[has, h], [wants, w]]}));
+            let cause = |w, h| after(&of, &json!({"f": [[has, h], [wants, w]]}));
             assert_eq!(cause("2", "1").as_ref(), Some(&of.0.cause), "{}", of.0.name);
             assert_eq!(cause("2", "2"), None, "{}", of.0.name);
             assert_eq!(cause("0", "0"), None, "{}", of.0.name);
@@ -63,7 +63,7 @@ fn an_owner_that_has_all_that_it_wants_is_refused_no_more() {
 #[test]
 fn an_owner_that_is_suspended_is_refused_no_more() {
     for of in of_kinds(&["CronJob"]) {
-        let cause = |suspend| after(&of, json!({"f": [["suspend", suspend]]}));
+        let cause = |suspend| after(&of, &json!({"f": [["suspend", suspend]]}));
         assert_eq!(cause("false").as_ref(), Some(&of.0.cause), "{}", of.0.name);
         assert_eq!(cause("true"), None, "{}", of.0.name);
     }
@@ -78,7 +78,7 @@ fn a_deployment_that_has_its_replica_set_is_refused_no_more() {
         let cause = |status, reason| {
             let progressing = json!({"k": "Progressing", "s": status, "r": reason, "m": ""});
             let counts = json!([["replicas", "1"], ["statusReplicas", "1"]]);
-            after(&of, json!({"cond": [progressing], "f": counts}))
+            after(&of, &json!({"cond": [progressing], "f": counts}))
         };
         let still = cause("False", "ReplicaSetCreateError");
         assert_eq!(still.as_ref(), Some(&of.0.cause), "{}", of.0.name);
@@ -106,7 +106,7 @@ fn a_refusal_is_told_by_the_condition_of_the_owner_alone() {
         s.see.clear();
         s.target = format!("{kind}/{name}").to_lowercase();
         let of = (s, kind, name);
-        let cause = after(&of, json!({"cond": [condition], "f": counts}));
+        let cause = after(&of, &json!({"cond": [condition], "f": counts}));
         assert_eq!(cause.as_ref(), Some(&of.0.cause), "{}: {said}", of.0.name);
     }
 }
