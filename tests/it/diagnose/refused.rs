@@ -93,8 +93,8 @@ fn a_refusal_is_told_by_the_condition_of_the_owner_alone() {
     let all = of_kinds(&["ReplicaSet", "Deployment"]);
     assert!(all.len() > 10);
     for (mut s, kind, name) in all {
-        let events = s.see.iter().filter_map(|step| step.get("event"));
-        let said = events.last().and_then(|e| e["message"].as_str());
+        let mut events = s.see.iter().filter_map(|step| step.get("event"));
+        let said = events.next_back().and_then(|e| e["message"].as_str());
         let said = said.unwrap_or_default();
         let said = said.strip_prefix(CREATING).unwrap_or(said).to_owned();
         let (condition, status, reason) = match kind.as_str() {

@@ -202,8 +202,8 @@ fn daemon_set(api: &ObjectSeen) -> Option<String> {
     Some(said)
 }
 
-/// Says which pods are of a former template because their owner, which is paused or has an update strategy that says so, replaces none of them by itself (Kubernetes
-/// 1.36 `pkg/controller/statefulset/stateful_set_control.go`, `updateStatefulSetAfterInvariantEstablished`;
+/// Says which pods are of a former template because their owner replaces none of them by itself: it is paused, or its update strategy
+/// says so (Kubernetes 1.36 `pkg/controller/statefulset/stateful_set_control.go`, `updateStatefulSetAfterInvariantEstablished`;
 /// `pkg/controller/daemon/daemon_controller.go`, `updateDaemonSet`).
 fn kept(api: &ObjectSeen) -> Option<String> {
     if api.generation > api.observed_generation {
