@@ -1,7 +1,8 @@
-//! The kubelet's back-off: 10 s after the first failure, doubled by each further one, at most 5 minutes.
+//! The kubelet's back-off: 10 s after the first failure, doubled by each further one, at most 5 minutes. Of a mount: half a second, at
+//! most 122 s.
 //!
 //! Source: Kubernetes 1.36 `pkg/kubelet/kubelet.go` (`imageBackOff`, `crashLoopBackOff`: initial 10 s, maximum 300 s)
-//! and `client-go/util/flowcontrol/backoff.go`.
+//! and `client-go/util/flowcontrol/backoff.go`; `pkg/util/goroutinemap/exponentialbackoff/exponential_backoff.go`.
 
 use kflow_model::{Nanos, stamp::SECOND};
 
@@ -29,6 +30,12 @@ pub fn next_pull(failures: u32, failed: Nanos) -> Nanos {
     failed.plus(delay(failures))
 }
 
+/// Returns when the kubelet mounts a volume again after the mount's n-th failure (from 1).
+pub fn next_mount(failures: u32, failed: Nanos) -> Nanos {
+    let doublings = failures.saturating_sub(1).min(8);
+    failed.plus(((SECOND / 2) << doublings).min(122 * SECOND))
+}
+
 /// Returns when the kubelet starts a container again after its n-th exit. The first restart follows at once.
 pub fn next_start(exits: u32, finished: Nanos) -> Nanos {
     match exits {
@@ -45,6 +52,19 @@ mod tests {
     fn the_wait_doubles_from_ten_seconds_to_five_minutes() {
         let got: Vec<i64> = (1..=8).map(|n| delay(n) / SECOND).collect();
         assert_eq!(got, [10, 20, 40, 80, 160, 300, 300, 300]);
+    }
+
+    /// As recorded of configmap `not-there` (fixtures/sessions/S2-stuck-early.kflow.zst): each is the time of a failure, s.
+    #[test]
+    fn a_mount_is_tried_again_when_the_kubelet_did() {
+        let failed = [0.0, 0.4, 1.4, 3.4, 7.4, 15.4, 31.4, 63.4, 127.4];
+        for (n, pair) in (1..).zip(failed.windows(2)) {
+            let at = |s: f64| Nanos((s * SECOND as f64) as i64);
+            let off = next_mount(n, at(pair[0])).since(at(pair[1])).abs();
+            assert!(off <= SECOND / 5, "{n}: {off}");
+        }
+        assert_eq!(next_mount(9, Nanos(0)), Nanos(122 * SECOND));
+        assert_eq!(next_mount(u32::MAX, Nanos(0)), Nanos(122 * SECOND));
     }
 
     #[test]

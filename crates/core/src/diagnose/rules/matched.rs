@@ -1,6 +1,7 @@
 //! Causes that are recognised by the text of a failure alone: entries of the catalogue that match a signal.
 
 use super::Context;
+use crate::backoff;
 use crate::correlate::{ContainerView, RunState};
 use crate::diagnose::cause;
 use crate::diagnose::cluster::NodeHealth;
@@ -100,6 +101,12 @@ pub(super) fn matched<'a>(
                 .since(since);
             if next {
                 x.names.set("next", "the pod's new sandbox");
+            }
+            // What was missing may be there by now: the kubelet does not look before.
+            if s.text.starts_with("MountVolume.") {
+                x.attempt = s.times();
+                let again = backoff::next_mount(x.attempt, s.at);
+                x.next_retry = Some(again).filter(|t| *t > cx.now);
             }
             if alone {
                 x.alone = true;
