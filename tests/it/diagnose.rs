@@ -383,7 +383,7 @@ fn reports(out: &mut String) {
          theirs), and kflow asked its apiserver; where it was right at first and not ten minutes later, it counts as wrong. The last seven\n\
          (2026-11-29 and 30) are of what public repositories, issues and pages hold of clusters; of the first two of them 32 and 28 have nothing that is stuck, of the others 41,\n\
          25, 19, 23 and 22 nothing that is stuck by a cause that kflow has. One untrue word about one of its pods makes a bundle wrong. What was not right\n\
-         was repaired afterwards, that of the last sample not yet, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
+         was repaired afterwards, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
          directly as it could.\n\n\
          | | reports | {} |\n|---|---|---|---|---|---|\n",
         GRADES.join(" | ")

@@ -1,6 +1,7 @@
 //! `kflow import` as a user runs it: every form of its inputs, and the messages about files that are no such input.
 
 mod archive;
+mod asked;
 mod at_once;
 mod bundle;
 mod claims;

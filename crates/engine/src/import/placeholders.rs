@@ -5,6 +5,8 @@
 
 use rustc_hash::FxHashMap;
 
+use kflow_core::diagnose::signal;
+use kflow_model::event::EventSeen;
 use kflow_model::kind::CLAIM;
 use kflow_model::{Body, ObjectRef, Observation, PodUid, Text};
 use kflow_sources::kube::decode::{EARLIER, MADE_UID, NAMESPACE, ROW_UID};
@@ -39,6 +41,7 @@ pub(super) fn resolve(observations: &mut [Observation]) {
     }
     name_tables(observations, &mut known);
     let claim = one_claim(observations);
+    let pod = one_pod(observations);
     let find = |kind: &str, name: &Text| match known.get(&(kind.into(), name.clone())) {
         Some(Told::One(namespace)) => Some(namespace.clone()),
         _ => None,
@@ -59,6 +62,13 @@ pub(super) fn resolve(observations: &mut [Observation]) {
                 if let Some(claim) = &claim {
                     e.object.namespace.clone_from(&claim.namespace);
                     e.object.name.clone_from(&claim.name);
+                }
+            }
+            Body::Event(e) if is_of_restart(e) && is_placeholder(&e.object.name) => {
+                if let Some((namespace, name, uid)) = &pod {
+                    e.object.namespace.clone_from(namespace);
+                    e.object.name.clone_from(name);
+                    e.object.uid.clone_from(uid);
                 }
             }
             Body::Event(e) if e.object.namespace == NAMESPACE => {
@@ -121,6 +131,35 @@ fn one_claim(observations: &[Observation]) -> Option<ObjectRef> {
     waiting
         .all(|x| x.object.name == one.name && x.object.namespace == one.namespace)
         .then(|| one.clone())
+}
+
+/// Returns the pod of which the captures tell, if it is one alone and a container of it was started again: namespace, name, UID.
+fn one_pod(observations: &[Observation]) -> Option<(Text, Text, Text)> {
+    let is_named = |o: &&Observation| {
+        named(o).is_some_and(|(kind, _, name)| {
+            kind == "Pod" && !name.is_empty() && !is_placeholder(name)
+        })
+    };
+    let mut all = observations.iter().filter(is_named);
+    let pod = all.clone().find_map(|o| match &o.body {
+        Body::Pod(p) => Some(p),
+        _ => None,
+    })?;
+    let has_restarted = pod.status.containers.iter().any(|c| c.restarts > 0);
+    let is_of_it = |o: &Observation| {
+        named(o)
+            .is_some_and(|(_, namespace, name)| (namespace, name) == (&pod.namespace, &pod.name))
+    };
+    (has_restarted && all.all(is_of_it)).then(|| {
+        let uid = pod.uid.as_str().into();
+        (pod.namespace.clone(), pod.name.clone(), uid)
+    })
+}
+
+/// True for the Event of a container that ended and is started again, or will be.
+fn is_of_restart(e: &EventSeen) -> bool {
+    let reason = signal::of_event(&e.reason, &e.message).map(|(reason, _)| reason);
+    e.object.kind == "Pod" && e.reason == "BackOff" && reason.as_deref() == Some("CrashLoopBackOff")
 }
 
 /// True for an observation of an object whose name or namespace stays unknown, or the name of its container.

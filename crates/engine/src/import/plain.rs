@@ -63,8 +63,8 @@ const NUMBERED: usize = 3;
 pub(super) fn plain(text: &str, is_known: impl Fn(&str) -> bool) -> Option<String> {
     let mut now = Cow::Borrowed(text);
     for step in [
-        headed, uncoloured, untagged, in_ascii, quoted, unnumbered, undrawn, ticked, fenced,
-        unmarked,
+        headed, uncoloured, untagged, in_ascii, quoted, unnumbered, unadded, undrawn, ticked,
+        fenced, unmarked,
     ] {
         if let Some(better) = step(&now) {
             now = Cow::Owned(better);
@@ -392,6 +392,24 @@ fn front(line: &str) -> Option<(&str, Option<u32>, &str)> {
             .or_else(|| rest.strip_prefix(' '))?,
     };
     Some(("", Some(number(digits)?), rest))
+}
+
+/// Takes out the sign before each of several lines that a change has added.
+fn unadded(text: &str) -> Option<String> {
+    let is_added = |line: &&&str| line.starts_with('+') && !line.starts_with("+++");
+    let lines: Vec<&str> = text.split_inclusive('\n').collect();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(rest) = lines.get(at..).filter(|rest| !rest.is_empty()) {
+        let run = rest.iter().take_while(is_added).count();
+        let sign = usize::from(run >= NUMBERED);
+        let run = run.max(1);
+        for line in rest.iter().take(run) {
+            out.push_str(line.get(sign..).unwrap_or_default());
+        }
+        at += run;
+    }
+    (out != text).then_some(out)
 }
 
 /// Takes the lines of a table out that is drawn with `|`, as Markdown has it, and a `|` before each line.

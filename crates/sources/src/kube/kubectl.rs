@@ -299,7 +299,9 @@ impl KubectlText {
             }
             Some(piece::Begun::Status) => piece::is_of_pod(&text),
             None => {
+                piece::indented(&mut text);
                 piece::complete_cut(&mut text, &self.table);
+                self.name_namespace(&mut text);
                 true
             }
         };
@@ -347,6 +349,27 @@ impl KubectlText {
         self.decode_all(object.into_iter(), moment, out);
         self.events(rows, &described, moment, out);
         Fed::Observed(out.len() - before)
+    }
+
+    /// Says of the description of a pod which namespace the pod is in where it does not: before Kubernetes 1.1 kubectl did not print it.
+    fn name_namespace(&self, lines: &mut Vec<String>) {
+        let has = |key: &str| lines.iter().any(|line| line.trim_start().starts_with(key));
+        let name = lines
+            .first()
+            .filter(|line| line.trim_start().starts_with("Name:"));
+        if let Some(name) = name
+            && !has("Namespace:")
+            && piece::is_of_pod(lines)
+        {
+            let indent = outline::indent(name);
+            let of_command = self.described.as_ref().filter(|d| d.kind == "Pod");
+            let namespace = of_command.map_or("", |d| d.object.namespace.as_str());
+            let known = Some(namespace).filter(|n| !n.is_empty());
+            lines.insert(
+                1,
+                format!("{:indent$}Namespace:  {}", "", known.unwrap_or(NAMESPACE)),
+            );
+        }
     }
 
     /// Decodes rows of Events without the description of their object. `is_chosen`: somebody chose these rows, so they ask about their

@@ -136,6 +136,11 @@ impl<'a> PodHistory<'a> {
         errored: bool,
     ) {
         let at = o.stamp.at;
+        // The kubelet has three kinds (pkg/kubelet/prober/prober_manager.go, `probeType`). Words of another form tell none of them.
+        let kinds = ["Readiness", "Liveness", "Startup"];
+        if !kinds.iter().any(|known| kind.starts_with(known)) {
+            return;
+        }
         let ready = self.readiness_turned.filter(|(_, ready)| *ready);
         let container = match container {
             "" => self.failed_probe_of(kind).unwrap_or_default(),

@@ -228,6 +228,8 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
     let is_logrus = message.trim_start().starts_with(TIME) && message.contains("\" level=");
     match writer {
         Some(kind) if is_logrus => Some(Log::Of(kind, message.as_bytes())),
+        // The error of the kubelet's command, which has no header (cmd/kubelet/kubelet.go, `cli.RunNoErrOutput`).
+        Some(Kind::Kubelet) if cut(message).is_some() => cut(message),
         Some(kind) => Some(Log::Of(kind, text.as_bytes())),
         None if is_logrus => Some(Log::Logrus(of_runtime(message), message.as_bytes())),
         None => cut(message),
@@ -237,13 +239,22 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
 /// Reads `4191 kubelet.go:2130] …`, `server.go:233] …` and a message alone, if it is of those that the kubelet alone writes.
 fn cut(line: &str) -> Option<Log<'_>> {
     let line = line.trim();
-    let (place, message) = line.split_once("] ").unwrap_or(("kubelet", line));
+    let (place, message) = of_command(line)
+        .map(|error| ("kubelet", error))
+        .or_else(|| line.split_once("] "))
+        .unwrap_or(("kubelet", line));
     let place = place.rsplit(' ').next().unwrap_or(place);
     let is_place = place == "kubelet" || {
         let (file, number) = place.split_once(".go:")?;
         !file.is_empty() && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
     };
     (is_place && is_of_kubelet(message)).then_some(Log::Cut(place, message))
+}
+
+/// Returns the error with which a command ends: `error: failed to run Kubelet: …`.
+fn of_command(line: &str) -> Option<&str> {
+    let mut fronts = ["error: ", "Error: "].into_iter();
+    fronts.find_map(|front| line.strip_prefix(front))
 }
 
 fn is_of_kubelet(message: &str) -> bool {

@@ -45,10 +45,38 @@ pub(super) fn row(line: &str) -> Option<Row> {
         return None;
     }
     let line = line.trim().trim_end_matches('`').trim_end();
-    logged(line)
+    let row = logged(line)
         .or_else(|| of_columns(line))
         .or_else(|| unrun(line))
-        .or_else(|| told(line))
+        .or_else(|| told(line));
+    row.map(|mut row| {
+        let whole = unclosed(&row.message).len();
+        row.message.truncate(whole);
+        row
+    })
+}
+
+/// Returns a message without the quotation marks at its end that close what began before it.
+fn unclosed(message: &str) -> &str {
+    const SIGNS: [char; 3] = ['"', '\'', '`'];
+    // An apostrophe has letters at both sides: `didn't`.
+    let marks = |message: &str, sign: char| {
+        let is_letter = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        let of_word = |at: usize| {
+            let (before, rest) = message.split_at_checked(at).unwrap_or_default();
+            is_letter(before.chars().next_back()) && is_letter(rest.chars().nth(1))
+        };
+        let all = message.match_indices(sign).map(|(at, _)| at);
+        all.filter(|at| !of_word(*at)).count()
+    };
+    let mut message = message.trim_end();
+    while let Some(sign) = message.chars().next_back().filter(|c| SIGNS.contains(c))
+        && marks(message, sign) % 2 == 1
+        && let Some(rest) = message.strip_suffix(sign)
+    {
+        message = rest.trim_end();
+    }
+    message
 }
 
 /// A row of a table whose titles are missing; text may stand before it.
@@ -62,7 +90,14 @@ fn of_columns(line: &str) -> Option<Row> {
     });
     let row = |columns: Columns| move |rest: &str| columns.row(rest).filter(is_row);
     // `kubectl get events` names the object; an age, or a namespace and an age, stand before the type.
-    let of_list = |of_all| Columns::of_list(of_all).row(line).filter(is_row_of_list);
+    let of_list = |of_all| {
+        let wide = Columns::of_wide_list(of_all)
+            .row(line)
+            .filter(is_row_of_list);
+        let wide = wide.filter(|row| !row.subobject.is_empty() || !row.component.is_empty());
+        let wide = wide.map(Row::without_end);
+        wide.or_else(|| Columns::of_list(of_all).row(line).filter(is_row_of_list))
+    };
     let mut described = rests.clone().find_map(row(Columns::of_describe()));
     let of_kind = || Columns::of_kind().row(line).filter(is_row_of_kind);
     described = of_kind()
@@ -274,7 +309,7 @@ fn told(logged: &str) -> Option<Row> {
         warning: !NORMAL.contains(&known.reason),
         reason: known.reason.to_owned(),
         component: known.component.to_owned(),
-        message: message.trim_end_matches(['`', '\'']).to_owned(),
+        message: message.into_owned(),
         at: Nanos::parse_rfc3339(first).map(|(at, _)| at),
         ..Row::default()
     })
@@ -469,6 +504,7 @@ fn begins(line: &str, begin: &str) -> Option<usize> {
 fn is_front(before: &str) -> bool {
     const QUOTED: [&str; 4] = ["Error:", "error:", "Message:", "message:"];
     let rest = behind_header(before).trim();
+    let rest = rest.trim_end_matches(['\'', '"']);
     QUOTED.contains(&rest) || !rest.contains(char::is_alphanumeric)
 }
 

@@ -42,6 +42,8 @@ const FIELDS: [&str; 22] = [
     "Environment:",
     "Mounts:",
 ];
+/// With which of these the lines of a container begin.
+const FIRST: [&str; 2] = ["Container ID:", "Image:"];
 /// What stands below these, also where a text has lost its indent.
 const BELOW: [&str; 9] = [
     "Reason:",
@@ -72,6 +74,8 @@ pub(super) struct Piece {
     base: usize,
     /// The same of what follows the containers, once that has begun.
     behind: Option<usize>,
+    /// Number of fields so far. The second one tells whether the first has lost the blanks before it.
+    fields: usize,
 }
 
 /// What the first line of a description that is there is about.
@@ -120,6 +124,7 @@ impl Piece {
         Self {
             base: indent(line),
             behind: None,
+            fields: 0,
         }
     }
 
@@ -166,6 +171,13 @@ impl Piece {
     /// Returns a line at the place that it has in a whole description.
     pub(super) fn line(&mut self, line: &str) -> String {
         let (depth, text) = (indent(line), line.trim_start());
+        if is_any(text, &FIELDS) {
+            self.fields += 1;
+            // Whoever copied it began behind the blanks of the first line.
+            if self.fields == 2 && depth > self.base {
+                self.base = depth;
+            }
+        }
         if is_any(text, &BEHIND) && depth <= self.base {
             self.behind = Some(depth);
             return text.to_owned();
@@ -248,6 +260,38 @@ impl Piece {
             lines.extend(["Conditions:", "  PodScheduled  True"].map(str::to_owned));
         }
         is_one
+    }
+}
+
+/// Puts the blanks back before the lines of a description that has lost all of them, as on a page of HTML.
+pub(super) fn indented(lines: &mut [String]) {
+    let is_flush = |line: &String| !line.starts_with([' ', '\t']);
+    let is_title = |line: &str| line.ends_with("ontainers:") && is_any(line, &BEHIND);
+    if !lines.iter().any(|line| is_title(line)) || !lines.iter().all(is_flush) {
+        return;
+    }
+    let mut title = "";
+    for at in 0..lines.len() {
+        let text = lines.get(at).map_or("", |line| line.trim_end()).to_owned();
+        let next = lines.get(at + 1).map_or("", String::as_str);
+        let begun = BEHIND.iter().copied().find(|of| text.starts_with(*of));
+        if let Some(of) = begun {
+            title = of;
+            continue;
+        }
+        let is_name = text.strip_suffix(':').is_some_and(is_name);
+        let depth = match title {
+            "" => 0,
+            "Containers:" | "Init Containers:" if is_name && is_any(next, &FIRST) => 2,
+            "Containers:" | "Init Containers:" if is_any(&text, &FIELDS) => DEPTH,
+            "Containers:" | "Init Containers:" => DEPTH + 2,
+            "Volumes:" if !is_name || !next.starts_with("Type:") => 4,
+            "Conditions:" | "Volumes:" => 2,
+            _ => 0,
+        };
+        if let Some(line) = lines.get_mut(at) {
+            *line = format!("{:depth$}{text}", "");
+        }
     }
 }
 

@@ -121,6 +121,22 @@ impl Columns {
         }
     }
 
+    /// The columns of `kubectl get events -o wide` up to the message, and with `-A`. What stands behind the message is left in it:
+    /// [`Row::without_end`].
+    pub(super) fn of_wide_list(of_all: bool) -> Self {
+        use Column::{From, Last, Message, Namespace, Object, Reason, Subobject, Type};
+        let namespace = of_all.then_some(Namespace);
+        let columns = [Last, Type, Reason, Object, Subobject, From, Message];
+        Self {
+            columns: namespace
+                .into_iter()
+                .chain(columns)
+                .map(|c| (0, c))
+                .collect(),
+            indent: 0,
+        }
+    }
+
     /// The columns before Kubernetes 1.6 and kubectl 1.8 (`FirstSeen LastSeen Count From SubObjectPath Type Reason Message`),
     /// the type being missing before 1.2.
     pub(super) fn of_old_describe(has_type: bool) -> Self {
@@ -223,6 +239,30 @@ impl Columns {
 }
 
 impl Row {
+    /// Takes off what a wide list has behind the message: `FIRST SEEN`, `COUNT` and `NAME`, which is that of the Event.
+    pub(super) fn without_end(mut self) -> Self {
+        let message = self.message.trim_end();
+        let behind = message.rsplit_once(char::is_whitespace);
+        let behind = behind.filter(|(_, name)| of_event(name) != *name);
+        let counted = behind.and_then(|(rest, name)| {
+            let (rest, count) = rest.trim_end().rsplit_once(char::is_whitespace)?;
+            Some((rest.trim_end(), count.parse().ok()?, name.to_owned()))
+        });
+        let Some((rest, count, name)) = counted else {
+            return self;
+        };
+        let is_age = |text: &str| age(text).is_some() || text.starts_with('<');
+        let dated = rest.rsplit_once("  ").filter(|(_, first)| is_age(first));
+        let (rest, first) = dated.unwrap_or((rest, ""));
+        self.ages.first = age(first).or(self.ages.first);
+        self.ages.count = Some(count);
+        self.name = name;
+        // What is left is the front of the message.
+        let left = rest.trim_end().len();
+        self.message.truncate(left);
+        self
+    }
+
     /// Takes the front of `text` for a column, and returns the rest. `None` where a row must have something else.
     fn next<'a>(&mut self, column: Column, text: &'a str) -> Option<&'a str> {
         let (one, rest) = word(text);
