@@ -8,6 +8,10 @@ use kflow_model::{Nanos, stamp::SECOND};
 
 const FIRST_S: i64 = 10;
 const MOST_S: i64 = 300;
+/// The first wait between two tries to mount a volume, ns.
+const MOUNT_FIRST: i64 = SECOND / 2;
+/// The longest one, ns.
+const MOUNT_MOST: i64 = 122 * SECOND;
 
 /// A container's kill and the exit that it causes are less than this apart, ns: the grace periods of probes and pods.
 pub const KILLED_NS: i64 = 120 * SECOND;
@@ -30,10 +34,17 @@ pub fn next_pull(failures: u32, failed: Nanos) -> Nanos {
     failed.plus(delay(failures))
 }
 
-/// Returns when the kubelet mounts a volume again after the mount's n-th failure (from 1).
-pub fn next_mount(failures: u32, failed: Nanos) -> Nanos {
-    let doublings = failures.saturating_sub(1).min(8);
-    failed.plus(((SECOND / 2) << doublings).min(122 * SECOND))
+/// Returns when a volume is mounted or attached again after the n-th failure (from 1). `None` where the failures do not lie as far apart
+/// as this back-off has them: each took time itself, the kubelet was started anew meanwhile, or some of them are not known.
+pub fn next_mount(failures: u32, first: Nanos, last: Nanos) -> Option<Nanos> {
+    let waits = i64::from(failures.saturating_sub(1));
+    let doublings = waits.min(8);
+    let at_most = MOUNT_MOST.saturating_mul(waits - doublings);
+    let waited = (MOUNT_FIRST * ((1 << doublings) - 1)).saturating_add(at_most);
+    // Events have whole seconds, and a try takes a moment.
+    let leeway = 2 * SECOND + waited / 16;
+    let fits = (last.since(first) - waited).abs() <= leeway;
+    fits.then(|| last.plus((MOUNT_FIRST << doublings).min(MOUNT_MOST)))
 }
 
 /// Returns when the kubelet starts a container again after its n-th exit. The first restart follows at once.
@@ -58,13 +69,23 @@ mod tests {
     #[test]
     fn a_mount_is_tried_again_when_the_kubelet_did() {
         let failed = [0.0, 0.4, 1.4, 3.4, 7.4, 15.4, 31.4, 63.4, 127.4];
+        let at = |s: f64| Nanos((s * SECOND as f64) as i64);
         for (n, pair) in (1..).zip(failed.windows(2)) {
-            let at = |s: f64| Nanos((s * SECOND as f64) as i64);
-            let off = next_mount(n, at(pair[0])).since(at(pair[1])).abs();
+            let next = next_mount(n, at(failed[0]), at(pair[0])).unwrap();
+            let off = next.since(at(pair[1])).abs();
             assert!(off <= SECOND / 5, "{n}: {off}");
         }
-        assert_eq!(next_mount(9, Nanos(0)), Nanos(122 * SECOND));
-        assert_eq!(next_mount(u32::MAX, Nanos(0)), Nanos(122 * SECOND));
+        let tenth = at(127.4 + 122.0);
+        assert_eq!(next_mount(10, at(0.0), tenth), Some(tenth.plus(MOUNT_MOST)));
+    }
+
+    #[test]
+    fn failures_that_lie_otherwise_do_not_tell_the_next_mount() {
+        // The kubelet gave up to wait for volumes, twice.
+        assert_eq!(next_mount(2, Nanos(0), Nanos(123 * SECOND)), None);
+        // Reports are missing.
+        assert_eq!(next_mount(5, Nanos(0), Nanos(127 * SECOND)), None);
+        assert_eq!(next_mount(u32::MAX, Nanos(0), Nanos(0)), None);
     }
 
     #[test]

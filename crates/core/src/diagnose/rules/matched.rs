@@ -103,9 +103,10 @@ pub(super) fn matched<'a>(
                 x.names.set("next", "the pod's new sandbox");
             }
             // What was missing may be there by now: the kubelet does not look before.
-            if s.text.starts_with("MountVolume.") {
+            if x.stage == Stage::Volumes
+                && let Some(again) = backoff::next_mount(s.times(), s.first, s.at)
+            {
                 x.attempt = s.times();
-                let again = backoff::next_mount(x.attempt, s.at);
                 x.next_retry = Some(again).filter(|t| *t > cx.now);
             }
             if alone {
