@@ -12,7 +12,7 @@
 //! | [`pulls`] | which container waits for its image, and behind which pull |
 //! | [`cluster`] | facts that concern several pods: a runtime that hangs, the health of nodes |
 //! | [`rules`] | which causes are true; the first unfinished stage comes first |
-//! | `replicas` | pods of which only a row is known, by what is told of their replicas |
+//! | `replicas` | the verdict on a pod that only `kubectl get pods` shows, from the verdict on a replica of it |
 //! | [`verdict`] | the verdict: what is said about a pod, owner or node |
 //! | [`incidents`] | every verdict of a session, as intervals of time |
 //! | [`unknown`] | what cannot be said, because the data for it could not be read |

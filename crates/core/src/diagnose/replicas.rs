@@ -45,36 +45,25 @@ fn is_open(pod: &PodView, own: Option<&Verdict>, now: Nanos) -> bool {
     !own.is_some_and(tells) && now.since(pod.created) >= YOUNG && is_row(pod)
 }
 
-/// The verdicts on pods that are rows alone, by those on their replicas. `verdicts`: the verdict on each pod that has one.
-/// `is_well`: true for a pod without a verdict that is well.
+/// The verdicts on pods that are rows alone, by those on their replicas. `verdict`: that on a pod, if there is one. `is_well`: true for
+/// a pod that is well and has none.
 pub(super) fn told<'w>(
     world: &'w World,
     verdict: impl Fn(&PodUid) -> Option<&'w Verdict>,
     is_well: impl Fn(&PodUid) -> bool,
     now: Nanos,
 ) -> Vec<Verdict> {
-    let open = |pod: &&'w Pod| {
+    let mut known = Known::of(world);
+    let from = |pod: &'w Pod| {
         let own = verdict(&pod.uid);
-        (own.is_some() || !is_well(&pod.uid)) && is_open(pod, own, now)
-    };
-    let open: Vec<&Pod> = world.pods().iter().filter(open).collect();
-    if open.is_empty() {
-        return Vec::new();
-    }
-    let mut told: FxHashMap<Template<'_>, Vec<(&Pod, &Verdict)>> = FxHashMap::default();
-    for pod in world.pods() {
-        let of = verdict(&pod.uid).filter(|v| is_of_template(v));
-        if let (Some(of), Some(template)) = (of, template(pod)) {
-            told.entry(template).or_default().push((pod, of));
+        if own.is_none() && is_well(&pod.uid) {
+            return None;
         }
-    }
-    let from = |pod: &&'w Pod| {
-        let own = verdict(&pod.uid);
-        let of = told.get(&template(pod)?)?;
-        of.iter()
-            .find_map(|(replica, of)| alike(pod, own, replica, of))
+        let replicas = known.replicas(pod, own, now);
+        let told = |replica: &Pod| alike(pod, own, replica, verdict(&replica.uid)?);
+        replicas.into_iter().find_map(told)
     };
-    open.iter().filter_map(from).collect()
+    world.pods().iter().filter_map(from).collect()
 }
 
 /// The pods of which more than a row is known, by template.
