@@ -1,4 +1,4 @@
-//! Texts of Kubernetes and the runtimes are data: no source file holds a component's sentence.
+//! Texts are data: no source file holds a component's sentence, and what rules name for kflow's own sentences is said by one.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::in_repository;
 use kflow_core::diagnose::Catalogue;
 use kflow_model::cri::method;
+use regex::Regex;
 
 /// The files that hold components' texts.
 const DATA: [&str; 2] = [
@@ -256,6 +257,30 @@ fn no_sentence_of_a_component_stands_in_the_sources() {
     );
     let gone: Vec<_> = left.difference(&found).collect();
     assert!(gone.is_empty(), "take these from the list: {gone:#?}");
+}
+
+/// A name that is set and not said leaves out the part of a sentence, or the step, that it was set for.
+#[test]
+fn what_a_rule_names_is_said_or_read() {
+    let mut files = Vec::new();
+    sources(&in_repository("crates/core/src/diagnose"), &mut files);
+    let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
+    let rules: String = files.iter().map(read).collect();
+    let causes = read(&in_repository("crates/core/src/diagnose/catalogue.toml"));
+    let sets = r#"(?:\.name|\.varying|names\s*\.(?:set|vary))\(\s*"(\w+)"\s*,"#;
+    let sets = Regex::new(sets).unwrap();
+    let names: BTreeSet<&str> = (sets.captures_iter(&rules))
+        .map(|c| c.get(1).unwrap().as_str())
+        .collect();
+    assert!(names.len() > 150, "{}", names.len());
+    let is_used = |name: &str| {
+        let said = format!("{{{name}}}");
+        causes.contains(&said)
+            || rules.contains(&said)
+            || rules.contains(&format!("get(\"{name}\")"))
+    };
+    let idle: Vec<_> = names.into_iter().filter(|name| !is_used(name)).collect();
+    assert!(idle.is_empty(), "{idle:?}");
 }
 
 #[test]

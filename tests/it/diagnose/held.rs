@@ -74,7 +74,7 @@ const TOLD: [(&str, &str, &str); 15] = [
     (
         "taint-left",
         "left/web",
-        "the taint node.kubernetes.io/not-ready is left of what is over: does kube-controller-manager run: kubectl -n kube-system get pods,leases | grep controller-manager",
+        "the trouble behind taint node.kubernetes.io/not-ready is over, and kube-controller-manager takes it away: does it run: kubectl -n kube-system get pods,leases | grep controller-manager",
     ),
     (
         "manifest",

@@ -168,6 +168,8 @@ fn a_failed_job_without_pods_says_what_its_last_pod_had() {
         let (said, _) = why("jobs", &[&format!("jobs/job/{job}")]);
         assert!(said.contains(&format!("job/{job} has failed, and no pod of it is left: ")));
         assert!(said.contains(last), "{said}");
+        let kept = format!("Events about {job} are kept for an hour");
+        assert!(said.contains(&kept), "{said}");
         // It is in the list of incidents too.
         let (said, _) = why("jobs", &["--ever", &format!("jobs/job/{job}")]);
         assert!(said.contains("KF115"), "{said}");
@@ -248,7 +250,7 @@ fn owners_with_one_cause_are_told_apart() {
     assert!(said.contains(serves) && said.contains(waits), "{said}");
 }
 
-/// One Event tells of many tries to make a pod; that kflow saw it once makes no single try of it.
+/// The count of an Event `FailedCreate` is the number of attempts to create the pod.
 #[test]
 fn an_event_with_a_count_is_as_many_attempts() {
     let file = in_repository("fixtures/sessions/S8-node.kflow.zst");

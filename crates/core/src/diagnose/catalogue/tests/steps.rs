@@ -118,7 +118,11 @@ fn is_certain(pattern: &str, group: &str) -> bool {
 }
 
 /// Names that code sets together with another: the step that uses the second has the first in its text.
-const TOGETHER: [(&str, &str); 2] = [("remover", "remover_pods"), ("others", "other")];
+const TOGETHER: [(&str, &str); 3] = [
+    ("made", "all_made"),
+    ("remover", "remover_pods"),
+    ("others", "other"),
+];
 
 /// Returns the names of a template.
 fn names_of(template: &str) -> Vec<&str> {
