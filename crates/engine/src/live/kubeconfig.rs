@@ -72,6 +72,9 @@ fn unread(e: &KubeconfigError, place: &str) -> String {
 async fn chosen(file: Kubeconfig, place: &str, context: Option<&str>) -> Result<Found, String> {
     let names: Vec<&str> = file.contexts.iter().map(|c| c.name.as_str()).collect();
     let current = file.current_context.as_deref();
+    if names.is_empty() {
+        return Err(format!("the kubeconfig {place} has no context"));
+    }
     let Some(name) = context.or(current).filter(|n| !n.is_empty()) else {
         let names = listed(&names);
         return Err(format!(
@@ -126,7 +129,6 @@ fn unusable(e: &KubeconfigError, context: &str, place: &str) -> String {
 fn listed(names: &[&str]) -> String {
     let first: Vec<&str> = names.iter().copied().take(NAMED).collect();
     match names.len() {
-        0 => "no context".to_owned(),
         n if n > NAMED => format!("{}, and {} more", first.join(", "), n - NAMED),
         _ => first.join(", "),
     }
@@ -171,6 +173,11 @@ users:
         let err = |text: &str| Err(text.to_owned());
         let current = |name: &str| format!("{FILE}current-context: '{name}'\n");
         for (text, context, wanted) in [
+            (
+                "apiVersion: v1\nkind: Config\n".to_owned(),
+                None,
+                err("the kubeconfig FILE has no context"),
+            ),
             (current("prod-eu"), None, ok("")),
             (current("lab"), Some("open"), ok("")),
             (

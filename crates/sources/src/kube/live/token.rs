@@ -44,11 +44,7 @@ pub fn client(mut config: kube::Config) -> Result<Client, NoClient> {
     let token = file
         .map(|path| Token::read(Path::new(&path), AGE))
         .transpose()?;
-    let program = config
-        .auth_info
-        .exec
-        .as_ref()
-        .and_then(|e| e.command.clone());
+    let exec = config.auth_info.exec.clone();
     let provider = config.auth_info.auth_provider.as_ref();
     let provider = provider.map(|p| p.name.clone());
     let builder = ClientBuilder::try_from(config).map_err(|e| match (e, provider) {
@@ -58,7 +54,7 @@ pub fn client(mut config: kube::Config) -> Result<Client, NoClient> {
         },
         (kube::Error::Auth(e), None) => NoClient {
             failure: Failure::Unauthorized,
-            why: login(&e, program.as_deref()),
+            why: login(&e, exec.as_ref()),
         },
         (e, _) => match identity(&e) {
             Some(why) => NoClient {

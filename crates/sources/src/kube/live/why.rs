@@ -5,6 +5,7 @@ use std::io;
 
 use hyper_util::client::legacy;
 use kube::client::AuthError;
+use kube::config::ExecConfig;
 use rustls::{CertificateError, Error as Tls};
 
 use crate::live::root;
@@ -112,15 +113,20 @@ fn certificate(e: &CertificateError) -> String {
     }
 }
 
-/// Why there are no credentials; `program` is the one that the kubeconfig names to log in.
-pub(super) fn login(e: &AuthError, program: Option<&str>) -> String {
-    let program = match program {
+/// Why there are no credentials; `exec` is the program that the kubeconfig names to log in.
+pub(super) fn login(e: &AuthError, exec: Option<&ExecConfig>) -> String {
+    let program = match exec.and_then(|e| e.command.as_ref()) {
         Some(program) => format!("the kubeconfig's login program {program}"),
         None => "the kubeconfig's login program".to_owned(),
     };
     match e {
         AuthError::AuthExecStart(e) if e.kind() == io::ErrorKind::NotFound => {
-            format!("{program} is not there: install it, or add its folder to PATH")
+            let hint = exec
+                .and_then(|e| e.install_hint.as_deref())
+                .map(|h| last_words(h.as_bytes()));
+            let hint = hint.filter(|h| !h.is_empty());
+            let hint = hint.map_or_else(String::new, |h| format!(" (the kubeconfig says: {h})"));
+            format!("{program} is not there: install it{hint}, or add its folder to PATH")
         }
         AuthError::AuthExecStart(e) => format!("{program} cannot be run: {e}"),
         AuthError::AuthExecRun { out, .. } => {
@@ -259,7 +265,13 @@ mod tests {
                 stderr: stderr.as_bytes().to_vec(),
             }),
         };
-        let aws = Some("aws");
+        let exec = |hint: Option<&str>| ExecConfig {
+            command: Some("aws".to_owned()),
+            install_hint: hint.map(str::to_owned),
+            ..ExecConfig::default()
+        };
+        let plain = exec(None);
+        let aws = Some(&plain);
         assert_eq!(
             login(&ran("please run aws sso login\n"), aws),
             "the kubeconfig's login program aws failed: please run aws sso login"
@@ -272,6 +284,10 @@ mod tests {
         assert_eq!(
             login(&gone, aws),
             "the kubeconfig's login program aws is not there: install it, or add its folder to PATH"
+        );
+        assert_eq!(
+            login(&gone, Some(&exec(Some("\nbrew install awscli\n")))),
+            "the kubeconfig's login program aws is not there: install it (the kubeconfig says: brew install awscli), or add its folder to PATH"
         );
         // While kflow runs, the credentials are asked for again.
         let e = kube::Error::Service(Box::new(ran("token expired")));
