@@ -65,11 +65,12 @@ use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use args::{Args, Command};
-use clap::error::ContextKind;
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgMatches, CommandFactory, FromArgMatches, ValueHint};
 
 use kflow_core::diagnose::Unknown;
 use kflow_core::query::{self, Moment};
+use kflow_core::suggest::suggest;
 
 /// Exit code: success, and no verdict.
 pub const OK: u8 = 0;
@@ -155,7 +156,7 @@ fn understood(command: clap::Command) -> clap::ArgMatches {
             .is_some_and(|v| v.to_string() == HELP),
     };
     if !is_value {
-        return parsed.unwrap_or_else(|e| e.exit());
+        return parsed.unwrap_or_else(|e| with_tip(e, &command).exit());
     }
     let mut about = &command;
     let mut asked: Vec<&OsStr> = own().take(1).map(OsString::as_os_str).collect();
@@ -167,6 +168,58 @@ fn understood(command: clap::Command) -> clap::ArgMatches {
     }
     asked.push(OsStr::new(HELP));
     command.get_matches_from(asked)
+}
+
+/// Words of kubectl and of similar programs, and the command that does here what they do there.
+const ELSEWHERE: [(&str, &str); 16] = [
+    ("debug", "why"),
+    ("describe", "why"),
+    ("diagnose", "why"),
+    ("explain", "why"),
+    ("status", "why"),
+    ("get", "tui"),
+    ("pods", "tui"),
+    ("top", "tui"),
+    ("watch", "tui"),
+    ("events", "timeline"),
+    ("logs", "timeline"),
+    ("trace", "timeline"),
+    ("capture", "record"),
+    ("open", "replay"),
+    ("play", "replay"),
+    ("check", "doctor"),
+];
+
+/// Adds the command that was meant to an error about one that there is not. clap suggests none for words as short as
+/// most commands, nor what has another name elsewhere.
+fn with_tip(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    let told = error.get(ContextKind::SuggestedSubcommand).is_some();
+    let word = match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) if !told => word.clone(),
+        _ => return error,
+    };
+    let elsewhere = ELSEWHERE.iter().find(|(other, _)| *other == word);
+    if let Some((_, here)) = elsewhere {
+        let about = command
+            .find_subcommand(here)
+            .and_then(clap::Command::get_about);
+        let about = about.map(ToString::to_string).unwrap_or_default();
+        let tip = format!("there is 'kflow {here}': {about}");
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+        return error;
+    }
+    let shown = command.get_subcommands().filter(|c| !c.is_hide_set());
+    let near = suggest(&word, shown.map(|c| c.get_name().to_owned()), |name| name);
+    if !near.is_empty() {
+        error.insert(
+            ContextKind::SuggestedSubcommand,
+            ContextValue::Strings(near),
+        );
+    }
+    error
 }
 
 /// Parses the arguments. Under the name `kubectl-kflow` the program is a plugin of kubectl, and help shows that name.
@@ -188,7 +241,12 @@ fn parse() -> Args {
     }
     let matches = understood(command.clone());
     NAMED.get_or_init(|| named(&command, &matches));
-    Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+    let mut args = Args::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+    if let Err(e) = args.command.join_names() {
+        out::conclude(&redacted(&e, NAMED.get().map_or(&[], Vec::as_slice)));
+        std::process::exit(ERROR.into());
+    }
+    args
 }
 
 /// The files, pods and namespaces that the arguments name.
@@ -204,7 +262,7 @@ fn named(command: &clap::Command, matches: &ArgMatches) -> Vec<String> {
                 arg.get_value_hint(),
                 ValueHint::FilePath | ValueHint::DirPath | ValueHint::AnyPath
             );
-            let is_name = matches!(arg.get_id().as_str(), "pod" | "namespace");
+            let is_name = matches!(arg.get_id().as_str(), "pod" | "name" | "namespace");
             let Ok(Some(values)) = matches.try_get_raw(arg.get_id().as_str()) else {
                 continue;
             };

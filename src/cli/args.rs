@@ -25,6 +25,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::{self, CallRecord, Field, Number, PodRecord, Query};
 use kflow_export::file::Kind;
 use kflow_export::rows::Rows;
+use kflow_model::kind;
 use std::path::{Path, PathBuf};
 
 /// Trace what Kubernetes and the container runtime do to a pod, call by call.
@@ -157,6 +158,37 @@ impl Command {
             _ => None,
         }
     }
+
+    /// Joins a kind and a name that stand apart, as kubectl takes them, into the one word that queries are.
+    ///
+    /// # Errors
+    /// A sentence for the user, when the first word is no kind.
+    pub fn join_names(&mut self) -> Result<(), String> {
+        let (query, of_kind) = match self {
+            Self::Why(a) => (&mut a.pod, &mut a.of_kind),
+            Self::Timeline(a) => (&mut a.pod, &mut a.of_kind),
+            Self::Export(a) => (&mut a.pod, &mut a.of_kind),
+            _ => return Ok(()),
+        };
+        let (Some(first), Some(name)) = (query.as_mut(), of_kind.name.take()) else {
+            return Ok(());
+        };
+        if kind::of_word(first).is_none() {
+            return Err(format!(
+                "{first} {name}: kflow looks at one object at a time, or, without a name, at every pod; write NAME, KIND/NAME or KIND NAME"
+            ));
+        }
+        *first = format!("{first}/{name}");
+        Ok(())
+    }
+}
+
+/// The name of `KIND NAME`, as kubectl takes it.
+#[derive(Debug, Default, ClapArgs)]
+pub struct NameOfKind {
+    /// The name, after a kind
+    #[arg(hide = true, value_parser = NonEmptyStringValueParser::new())]
+    pub name: Option<String>,
 }
 
 /// When to colour.
@@ -322,9 +354,12 @@ kflow why --ever -s incident.kflow.zst -o markdown\n  \
 kflow why --all -n shop -o name | xargs -r kubectl -n shop describe")]
 pub struct WhyArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("A pod: ", named!()), value_parser = NonEmptyStringValueParser::new(), required_unless_present_any = ["all", "ever", "all_namespaces", "namespace", "selector", "field_selector", "node", "session", "store"])]
+    #[arg(help = concat!("A pod: ", named!()), value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
-    /// Every pod that is not well, worst first, and owners that cannot create any; also without it, where -s, -A, -n or a selector, but no pod is given
+    /// The name, after a kind.
+    #[command(flatten)]
+    pub of_kind: NameOfKind,
+    /// Every pod that is not well, worst first, and owners that cannot create any; also without it, where no pod is given
     #[arg(long, conflicts_with = "pod")]
     pub all: bool,
     /// Everything that was ever not well in a recording, in order: begin, length, cause, pod, owner or node; up to --at
@@ -380,6 +415,9 @@ pub struct TimelineArgs {
     /// A pod, or what has pods.
     #[arg(help = concat!("A pod: ", named!(), " [default: every pod]"), value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
+    /// The name, after a kind.
+    #[command(flatten)]
+    pub of_kind: NameOfKind,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,
@@ -429,6 +467,9 @@ pub struct ExportArgs {
     /// A pod, or what has pods.
     #[arg(help = concat!("Of a pod: ", named!(), " [default: every pod]"), value_parser = NonEmptyStringValueParser::new())]
     pub pod: Option<String>,
+    /// The name, after a kind.
+    #[command(flatten)]
+    pub of_kind: NameOfKind,
     /// Also pods of the past, known only by Events from before the recording
     #[arg(long)]
     pub past: bool,

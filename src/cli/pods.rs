@@ -241,6 +241,10 @@ fn near_owners(
 
 /// A hint for a pod that does not exist: similar names.
 fn near_pod(query: &str, world: &World) -> String {
+    if query.contains('*') {
+        return "a name is taken as it is; -n NAMESPACE, -l and --field-selector choose several"
+            .to_owned();
+    }
     let bears = |p: &&Pod| p.key() == query || p.name == query || p.uid.as_str() == query;
     if let Some(p) = world.every_pod().iter().find(bears) {
         return format!("there is {}, which is not of it", p.key());

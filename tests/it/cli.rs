@@ -262,6 +262,62 @@ fn a_name_that_nobody_has_is_answered_with_those_a_slip_away() {
     }
 }
 
+/// The answer to each form of a name, as kubectl takes and prints them, is that to the form that the manual has.
+#[test]
+fn a_name_is_taken_in_the_forms_that_kubectl_has() {
+    let s2 = crate::recording("S2-stuck-early").display().to_string();
+    let why = |query: &[&str]| {
+        let args = [&["why"], query, &["-s", &s2, "--at", "50%"]].concat();
+        let out = run(&args);
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        (out.status.code(), text)
+    };
+    for (wanted, others) in [
+        (
+            "deploy/quota",
+            &[
+                &["deployments.apps/quota"][..],
+                &["deployment/s29/quota"],
+                &["s29/deploy/quota"],
+                &["deploy", "quota"],
+                &["Deployment", "quota"],
+                &["deploy", "s29/quota"],
+                &["quota"],
+                &["s29/quota"],
+            ][..],
+        ),
+        ("s02/image-missing", &[&["pod", "image-missing"]]),
+        ("node/node1", &[&["no/node1"], &["node1"]]),
+        ("ns/s02", &[&["s02"], &["namespace", "s02"]]),
+    ] {
+        let (code, text) = why(&[wanted]);
+        assert!(code < Some(2) && !text.is_empty(), "{wanted}: {text}");
+        for other in others {
+            assert_eq!(why(other), (code, text.clone()), "{other:?}");
+        }
+    }
+    // Two names are not one, and of another kind than a pod nothing has the name of a pod that is asked for as one.
+    assert_eq!(why(&["image-missing", "cm-missing"]).0, Some(2));
+    assert_eq!(why(&["pod/quota"]).0, Some(3));
+}
+
+/// A command that there is not: the one that was meant, by a slip or by its name in another program.
+#[test]
+fn a_command_that_there_is_not_is_answered_with_the_one_that_was_meant() {
+    for (word, wanted) in [
+        ("wy", "similar subcommand exists: 'why'"),
+        ("replai", "similar subcommand exists: 'replay'"),
+        ("describe", "there is 'kflow why': Say why a pod is stuck"),
+        ("get", "there is 'kflow tui': "),
+    ] {
+        let out = run(&[word, "pod", "web"]);
+        let told = String::from_utf8_lossy(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{word}");
+        assert!(told.contains(wanted), "{word}: {told}");
+    }
+    assert!(!String::from_utf8_lossy(&run(&["qqq"]).stderr).contains("tip"));
+}
+
 #[cfg(unix)]
 #[test]
 fn as_a_plugin_of_kubectl_it_goes_by_that_name() {

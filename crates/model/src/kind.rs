@@ -3,6 +3,7 @@
 pub const POD: &str = "Pod";
 pub const NODE: &str = "Node";
 pub const NAMESPACE: &str = "Namespace";
+pub const CRON_JOB: &str = "CronJob";
 pub const CLAIM: &str = "PersistentVolumeClaim";
 pub const AUTOSCALER: &str = "HorizontalPodAutoscaler";
 pub const BUDGET: &str = "PodDisruptionBudget";
@@ -16,7 +17,7 @@ pub const WORDS: [(&str, &[&str]); 13] = [
     ("StatefulSet", &["sts", "statefulset", "statefulsets"]),
     ("DaemonSet", &["ds", "daemonset", "daemonsets"]),
     ("Job", &["job", "jobs"]),
-    ("CronJob", &["cj", "cronjob", "cronjobs"]),
+    (CRON_JOB, &["cj", "cronjob", "cronjobs"]),
     (
         "ReplicationController",
         &["rc", "replicationcontroller", "replicationcontrollers"],
@@ -36,9 +37,11 @@ pub const WORDS: [(&str, &[&str]); 13] = [
     ),
 ];
 
-/// Returns the kind of [`WORDS`] that a word stands for, in any case of its letters.
+/// Returns the kind of [`WORDS`] that a word stands for, in any case of its letters; its group may follow (`deployments.apps`), as
+/// `kubectl get -o name` has it.
 #[must_use]
 pub fn of_word(word: &str) -> Option<&'static str> {
+    let word = word.split('.').next().unwrap_or(word);
     let mut all = WORDS.iter();
     let (kind, _) = all.find(|(_, words)| words.iter().any(|w| w.eq_ignore_ascii_case(word)))?;
     Some(kind)
@@ -54,6 +57,8 @@ mod tests {
             assert_eq!(of_word(kind), Some(kind));
             for word in words {
                 assert_eq!(of_word(word), Some(kind), "{word}");
+                let of_group = format!("{word}.apps");
+                assert_eq!(of_word(&of_group), Some(kind), "{of_group}");
             }
         }
         assert_eq!(of_word("all"), None);

@@ -1,6 +1,6 @@
 //! Which pods the user asks for, and which pods a list shows.
 
-use super::Text;
+use super::{Text, kind};
 
 /// Length of the shortest prefix of a UID that is accepted for it: a shorter text may be the name of a pod that does
 /// not exist.
@@ -90,13 +90,7 @@ pub fn is_of_cluster(resource: &str) -> bool {
 /// Returns NAME of `pod/NAME`, a form that kubectl takes too; any other text unchanged.
 pub fn pod_asked(query: &str) -> &str {
     match query.split_once('/') {
-        Some((kind, name))
-            if ["pod", "pods", "po"]
-                .iter()
-                .any(|k| kind.eq_ignore_ascii_case(k)) =>
-        {
-            name
-        }
+        Some((word, name)) if kind::of_word(word) == Some(kind::POD) => name,
         _ => query,
     }
 }

@@ -1,10 +1,10 @@
 //! What a user can ask about: a pod, an owner that creates pods, a claim that pods mount, or a node.
 
 use super::{Verdict, rules, why, why_node, why_owner};
-use crate::correlate::owners::{kind_of, kinds};
+use crate::correlate::owners::{kind_of, kinds, makes_pods};
 use crate::correlate::{NodeState, ObjectState, Pod, PodView, Presence, World};
 use crate::suggest::suggest;
-use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
+use kflow_model::kind::{self, AUTOSCALER, BUDGET, CLAIM, NAMESPACE, NODE};
 use kflow_model::scope::pod_asked;
 use kflow_model::{Nanos, ObjectRef};
 
@@ -71,17 +71,21 @@ pub(super) fn near_kind(word: &str) -> Option<&'static str> {
 }
 
 /// Finds what a query names among the selected objects, newest first. A query is `ns/name`, `name`, `pod/name`,
-/// `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name` or a UID. An owner is found also when it has no pod.
+/// `pod/ns/name`, `node/name`, `kind/name`, `ns/kind/name`, `kind/ns/name` or a UID. An owner is found also when it has no pod.
+/// A name that no pod has may be that of what makes pods, of a node or of a namespace.
 pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     if let Some(name) = node_asked(query) {
         return node(world, name).into_iter().collect();
     }
     let Some((of, kind, name)) = owner_asked(query) else {
-        let pods = pods_named(world, query);
-        if pods.is_empty() {
-            return of_another_kind(world, query);
+        let mut found = pods_named(world, query);
+        if found.is_empty() {
+            found = of_another_kind(world, query);
         }
-        return pods;
+        if found.is_empty() {
+            found = without_kind(world, query);
+        }
+        return found;
     };
     let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
     let mut out: Vec<Target<'w>> = world
@@ -140,14 +144,42 @@ fn of_another_kind<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     objects.into_iter().map(owner).collect()
 }
 
-/// Returns namespace, kind and name of a query `kind/name` or `ns/kind/name` for an owner of pods or a claim.
+/// Returns what a query `name` or `ns/name` that names no pod may mean: what makes pods, else a node, else a namespace.
+fn without_kind<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
+    // Of several pods whose UIDs begin so, one may be meant.
+    if pod_asked(query) != query || world.of_uid_begin(query).next().is_some() {
+        return Vec::new();
+    }
+    let (of, name) = match query.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, query),
+    };
+    let within = |ns: &str| of.is_none_or(|of| of == ns) && world.selection().admits_namespace(ns);
+    let mut owners = world.objects();
+    owners.retain(|o| {
+        makes_pods(&o.object.kind) && o.object.name == name && within(&o.object.namespace)
+    });
+    if of.is_some() || !owners.is_empty() {
+        let owner = |o| Target::Owner(o, pods_of(world, &o.object));
+        return owners.into_iter().map(owner).collect();
+    }
+    match node(world, name) {
+        Some(node) => vec![node],
+        None => find(world, &format!("{NAMESPACE}/{name}")),
+    }
+}
+
+/// Returns namespace, kind and name of a query `kind/name`, `ns/kind/name` or `kind/ns/name` for an owner of pods or a claim.
 pub fn owner_asked(query: &str) -> Option<(Option<&str>, &'static str, &str)> {
     // `pod/ns/name` is a pod, also when the namespace has the name of a kind.
     let (first, rest) = query
         .split_once('/')
         .filter(|_| pod_asked(query) == query)?;
     match rest.split_once('/') {
-        Some((second, name)) => kind_of(second).map(|k| (Some(first), k, name)),
+        Some((second, name)) => {
+            let after = kind_of(second).map(|k| (Some(first), k, name));
+            after.or_else(|| kind_of(first).map(|k| (Some(second), k, name)))
+        }
         None => kind_of(first).map(|k| (None, k, rest)),
     }
 }
@@ -155,10 +187,7 @@ pub fn owner_asked(query: &str) -> Option<(Option<&str>, &'static str, &str)> {
 /// Returns the name in a query `node/name`.
 pub fn node_asked(query: &str) -> Option<&str> {
     let (kind, name) = query.split_once('/')?;
-    let is_node = ["node", "nodes"]
-        .iter()
-        .any(|k| kind.eq_ignore_ascii_case(k));
-    is_node.then_some(name)
+    (kind::of_word(kind) == Some(NODE)).then_some(name)
 }
 
 /// Returns a node that exists, or that pods are bound to.
@@ -174,14 +203,14 @@ fn node<'w>(world: &'w World, name: &str) -> Option<Target<'w>> {
     Some(Target::Node(name, pods))
 }
 
-/// Returns the namespace that a query names: for `ns/name` and `pod/ns/name`; `None` for `kind/name`, `name` and a UID.
+/// Returns the namespace that a query names: for `ns/name`, `pod/ns/name`, `ns/kind/name` and `kind/ns/name`; `None` for
+/// `kind/name`, `name` and a UID.
 pub fn namespace_of(query: &str) -> Option<&str> {
     let (namespace, _) = pod_asked(query).split_once('/')?;
-    if pod_asked(query) != query {
-        return Some(namespace);
+    match owner_asked(query) {
+        Some((of, ..)) => of,
+        None => node_asked(query).is_none().then_some(namespace),
     }
-    let is_kind = node_asked(query).is_some() || kind_of(namespace).is_some();
-    (!is_kind).then_some(namespace)
 }
 
 /// The namespace that an object is in: a Namespace is in itself.

@@ -37,8 +37,15 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
         return Some(Unknown {
             what: what(),
             reason: Reason::NoSuchNamespace,
-            why: format!("the cluster has no namespace {namespace}"),
-            help: near,
+            why: of_kind(
+                namespace,
+                format!("the cluster has no namespace {namespace}"),
+            ),
+            help: if has_no_pods(namespace) {
+                WITH_PODS.to_owned()
+            } else {
+                near
+            },
         });
     }
     asked.recorded?;
@@ -46,14 +53,27 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
     (!held.is_empty() && !held.contains(&namespace)).then(|| Unknown {
         what: what(),
         reason: Reason::NotRecorded,
-        why: format!(
-            "nothing in the recording{} is of namespace {namespace}; it holds {}",
-            asked.so_far(),
-            list(&held)
+        why: of_kind(
+            namespace,
+            format!(
+                "nothing in the recording{} is of namespace {namespace}; it holds {}",
+                asked.so_far(),
+                list(&held)
+            ),
         ),
         help: meant(namespace, &held),
     })
 }
+
+/// Puts what a word is before a sentence on the namespace that it is taken for: of `svc/web` the first part may be either.
+fn of_kind(word: &str, sentence: String) -> String {
+    if has_no_pods(word) {
+        return format!("{word} is a kind that has no pods; taken for a namespace, {sentence}");
+    }
+    sentence
+}
+
+const WITH_PODS: &str = "name a pod, or what has pods";
 
 /// Returns what may have been meant by a namespace that a complete list does not have; `None` for one that is there, and
 /// where that is not known.
@@ -90,7 +110,7 @@ fn meant(namespace: &str, held: &[&str]) -> String {
         return format!("did you mean {}?", near.join(", "));
     }
     if has_no_pods(namespace) {
-        return format!("{namespace} is a kind that has no pods: name a pod, or what has pods");
+        return WITH_PODS.to_owned();
     }
     near_kind(namespace).map_or_else(
         || MEANT.to_owned(),
