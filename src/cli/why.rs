@@ -15,9 +15,10 @@ use super::{ERROR, NO_SUCH, OK, VERDICT, bar, out, pods};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
-    self, About, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target,
-    Unknown, Verdict,
+    self, About, Catalogue, CauseId, Diagnoser, Incident, Knowledge, NextStep, State, Subject,
+    Target, Unknown, Verdict,
 };
+use kflow_core::flow::Stage;
 use kflow_core::query::lasted_in;
 use kflow_core::suggest::suggest;
 use kflow_engine::Overview;
@@ -301,7 +302,10 @@ fn written(
                     let origin = origin(&when, &args.input);
                     format!("{}{origin}", why::markdown(&groups, at))
                 }
-                _ => why::report(&groups, at, args.each),
+                _ => {
+                    let report = why::report(&groups, at, args.each);
+                    report + &well::beside(args, asked, verdicts)
+                }
             }
         }
     };
@@ -394,19 +398,22 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         let (now, text) = match found {
             Answer::Verdicts(v) => {
                 last = code(&v);
-                let now: Vec<_> = v
-                    .iter()
-                    .map(|v| (v.uid.clone(), v.cause, v.stage, v.state, v.attempt))
-                    .collect();
+                let now: Vec<Told> = v.iter().map(|v| Told::of(v)).collect();
                 // That all are well is not that the last one is gone.
                 let now = (now, well::pods_there(asked.world) == 0);
                 if matches!(&told, Some(Ok(told)) if *told == now) {
                     return true;
                 }
-                let mut text = Vec::new();
-                // Writing into memory cannot fail.
-                written(&mut text, args, &v, asked).ok();
-                (Ok(now), String::from_utf8_lossy(&text).into_owned())
+                let before = match &told {
+                    Some(Ok((before, _)))
+                        if matches!(args.output, Format::Text | Format::Markdown) =>
+                    {
+                        before.as_slice()
+                    }
+                    _ => &[],
+                };
+                let text = since(before, &now.0, &v, args, asked);
+                (Ok(now), text)
             }
             Answer::Unknown(u) => {
                 last = ERROR;
@@ -452,6 +459,61 @@ fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
         Some(e) => Err(e.into()),
         None => Ok(last),
     }
+}
+
+/// What was told of a pod, owner or node.
+#[derive(PartialEq, Eq)]
+struct Told {
+    /// By its key, and its UID where it is a pod.
+    who: (String, PodUid),
+    what: (Option<CauseId>, Stage, State, u32),
+}
+
+impl Told {
+    fn of(v: &Verdict) -> Self {
+        let key = match &v.owner {
+            Some(o) if v.uid.is_empty() => well::head_of(o),
+            _ => format!("{}/{}", v.namespace, v.pod),
+        };
+        Self {
+            who: (key, v.uid.clone()),
+            what: (v.cause, v.stage, v.state, v.attempt),
+        }
+    }
+}
+
+/// The text of an answer after another: of many verdicts those that have changed, and whose trouble is over.
+fn since(
+    before: &[Told],
+    now: &[Told],
+    verdicts: &[Arc<Verdict>],
+    args: &WhyArgs,
+    asked: Asked<'_>,
+) -> String {
+    let pairs = now.iter().zip(verdicts);
+    let changed = pairs.filter(|(told, _)| !before.contains(told));
+    let changed: Vec<Arc<Verdict>> = changed.map(|(_, v)| Arc::clone(v)).collect();
+    let mut text = Vec::new();
+    if !changed.is_empty() || verdicts.is_empty() {
+        // Writing into memory cannot fail.
+        written(&mut text, args, &changed, asked).ok();
+    }
+    let mut text = String::from_utf8_lossy(&text).into_owned();
+    let over = before.iter().filter(|b| now.iter().all(|n| n.who != b.who));
+    for Told {
+        who: (key, uid), ..
+    } in over.filter(|_| !verdicts.is_empty())
+    {
+        let is_gone = asked.world.pod(uid).is_none_or(|p| p.gone.is_some());
+        let how = if is_gone && !uid.is_empty() {
+            "is gone"
+        } else {
+            "is well, or on its way"
+        };
+        text.push_str(&kflow_export::text::clean(&format!("{key} {how}")));
+        text.push('\n');
+    }
+    text
 }
 
 /// True for a trouble of now, and for one that is over and that somebody asks about.

@@ -30,6 +30,7 @@ mod refused;
 mod scenario;
 mod silence;
 mod versions;
+mod walked;
 
 #[derive(Clone, Debug, Deserialize)]
 struct Expected {

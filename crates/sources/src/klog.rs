@@ -13,7 +13,9 @@ mod json;
 mod record;
 #[cfg(test)]
 mod tests;
+mod unit;
 mod year;
 
 pub use decode::{KlogDecoder, has_header};
+pub use unit::ended_unit;
 pub use year::full_date;

@@ -1,13 +1,16 @@
 //! What `why` says where no verdict is about what was asked for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::super::args::WhyArgs;
 use super::there;
 use kflow_core::correlate::World;
 use kflow_core::diagnose::finding::owner_arg;
 use kflow_core::diagnose::unknown::Asked;
-use kflow_core::diagnose::{self, Target};
+use kflow_core::diagnose::{self, Target, Verdict};
+use kflow_export::why::{WIDTH, wrap};
+use kflow_model::ObjectRef;
 use kflow_model::units::{clock, counted};
 
 /// The text without a verdict: all pods are well, or the pods of the query are on their way.
@@ -45,39 +48,61 @@ pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
                 )
             }
             Target::Node(name, _) => {
-                let api = world.node(name).and_then(|n| n.api.as_deref());
-                let body = match (there, api.is_some_and(|n| n.unschedulable)) {
-                    (0, false) => "It is well, and has no pods.",
-                    (_, false) => "It is well, and its pods are well or on their way.",
-                    (0, true) => "It is well, but cordoned (spec.unschedulable), and has no pods.",
-                    (_, true) => {
-                        "It is well, but cordoned (spec.unschedulable): no new pod comes. Its pods are well or on their way."
-                    }
+                let body = match there {
+                    0 => "It is well, and has no pods.",
+                    _ => "It is well, and its pods are well or on their way.",
                 };
-                let held = api.filter(|n| n.unschedulable);
-                let held = held.and_then(|_| diagnose::held_on_node(world, name));
-                body_of_node = match held {
-                    Some(held) => format!("{body} {held}"),
-                    None => body.to_owned(),
-                };
+                let state = diagnose::node_state(world, name);
+                body_of_node = state.map_or_else(|| body.to_owned(), |s| format!("{body} {s}"));
                 (format!("node/{name}"), &*body_of_node)
             }
             Target::Owner(o, pods) => {
                 body_of_owner = diagnose::at_rest(asked, o, &pods);
-                let o = &o.object;
-                let head = match o.namespace.as_str() {
-                    "" => owner_arg(o),
-                    namespace => format!("{} ({namespace})", owner_arg(o)),
-                };
-                (head, &*body_of_owner)
+                (head_of(&o.object), &*body_of_owner)
             }
         };
-        text.push_str(&kflow_export::text::clean(&head));
-        text.push('\n');
-        text.push_str(&kflow_export::text::clean(body));
-        text.push('\n');
+        paragraph(&mut text, &head, body);
     }
     text
+}
+
+/// What is known of the owners and nodes that were asked about beside the verdicts on their pods.
+pub(super) fn beside(args: &WhyArgs, asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> String {
+    let mut text = String::new();
+    let targets = args.pod.as_deref().map(|q| diagnose::find(asked.world, q));
+    for target in targets.into_iter().flatten() {
+        let (head, own) = match target {
+            Target::Pod(_) => continue,
+            Target::Owner(o, _) => (head_of(&o.object), diagnose::own_state(asked, o)),
+            Target::Node(name, _) => (
+                format!("node/{name}"),
+                diagnose::node_state(asked.world, name),
+            ),
+        };
+        let is_told = |v: &&Verdict| v.uid.is_empty();
+        let mut of_owners = verdicts.iter().map(AsRef::as_ref).filter(is_told);
+        let told =
+            of_owners.any(|v: &Verdict| v.owner.as_ref().is_some_and(|o| head_of(o) == head));
+        if let Some(own) = own.filter(|_| !told) {
+            text.push('\n');
+            paragraph(&mut text, &head, &wrap(&own, WIDTH).join("\n"));
+        }
+    }
+    text
+}
+
+pub(super) fn head_of(o: &ObjectRef) -> String {
+    match o.namespace.as_str() {
+        "" => owner_arg(o),
+        namespace => format!("{} ({namespace})", owner_arg(o)),
+    }
+}
+
+fn paragraph(text: &mut String, head: &str, body: &str) {
+    for line in std::iter::once(head).chain(body.lines()) {
+        text.push_str(&kflow_export::text::clean(line));
+        text.push('\n');
+    }
 }
 
 /// The number of pods that exist.

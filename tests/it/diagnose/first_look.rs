@@ -170,6 +170,25 @@ fn the_moment_of_a_look_is_not_that_of_a_happening() {
     assert!(compared > 500, "{compared}");
 }
 
+/// A namespace that was deleted a minute and a half before the look, while no controller ran.
+#[test]
+fn evidence_of_a_deletion_has_the_time_of_the_deletion() {
+    let path = crate::fixture("causes/real/controllers.kflow.zst");
+    let session = reader::load(&path).expect("a recording");
+    let (_, end) = session.range().expect("observations");
+    let deleted = session.observations.iter().find_map(|o| match &o.body {
+        Body::Object(x) if x.object.name == "nocm2" => x.deletion,
+        _ => None,
+    });
+    let deleted = deleted.expect("a deleted namespace");
+    assert!(end.since(deleted) > 60 * SECOND);
+    let told = told(&verdicts(&session.observations, end));
+    let v = &told["/Namespace/nocm2"];
+    let of_object = v.evidence.iter().find(|p| p.what.contains("deleted"));
+    let p = of_object.expect("evidence");
+    assert_eq!((p.at, i64::from(p.precision)), (deleted, SECOND));
+}
+
 /// Recordings of nodes that evict pods, and refuse others.
 const EVICTIONS: [&str; 5] = [
     "sessions/S8-node",

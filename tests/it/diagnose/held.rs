@@ -230,6 +230,36 @@ fn a_deployment_that_is_paused_keeps_the_pods_of_its_former_template() {
     assert_eq!(said.code, Some(0));
 }
 
+/// Made from the recording of the cordoned node: its Deployment, scaled while no controller runs.
+#[test]
+fn an_owner_whose_change_no_controller_has_seen_is_not_well() {
+    let (_folder, file) = with("cordoned", |o| match &o.body {
+        Body::Object(web) if web.object.kind == "Deployment" => {
+            let mut web = web.clone();
+            web.facts.retain(|(k, _)| &**k != "replicas");
+            web.facts.push(("replicas".into(), "5".into()));
+            web.facts.sort();
+            web.resource_version += 1;
+            web.generation += 1;
+            let stamp = Stamp::exact(o.stamp.at.plus(1));
+            let body = Body::Object(web);
+            vec![Observation {
+                stamp,
+                body,
+                ..o.clone()
+            }]
+        }
+        _ => Vec::new(),
+    });
+    let said = kflow(["why", "budget/deploy/web", "-s", &file]);
+    let expected = "Its controller has not taken up its newest form, which wants 5 pods (generation 2; its status is of generation 1). Its 2 pods are well.";
+    assert!(
+        crate::one_line(&said.out).contains(expected),
+        "{}",
+        said.out
+    );
+}
+
 /// By the audit log the apiserver refuses an eviction; without it, what the budget says is told of a cordoned node.
 #[test]
 fn an_eviction_that_a_budget_refuses_names_the_budget() {

@@ -262,6 +262,45 @@ fn a_kubelet_that_ends_or_is_not_taken_is_told() {
     assert!(!text(&o.stdout).contains("KF"), "{}", text(&o.stdout));
 }
 
+/// What systemd says of the kubelet's unit, in reports where the kubelet itself said nothing (kubernetes/minikube 5690 and 6166,
+/// easzlab/kubeasz 319, of systemd before and after 235).
+#[test]
+fn a_kubelet_of_which_systemd_alone_says_that_it_ended_is_told() {
+    let desk = Desk::new();
+    let status = "● kubelet.service - Kubernetes Kubelet\n   Loaded: loaded (/etc/systemd/system/kubelet.service; enabled; vendor preset: disabled)\n   Active: activating (auto-restart) (Result: exit-code) since Mon 2018-09-10 17:13:17 CST; 2s ago\n Main PID: 19247 (code=exited, status=255)\n\n";
+    for (lines, wanted, step) in [
+        (
+            "Oct 22 05:17:19 localhost.localdomain systemd[1]: Started kubelet: The Kubernetes Node Agent.\nOct 22 05:17:19 localhost.localdomain systemd[1]: kubelet.service: Main process exited, code=exited, status=203/EXEC\nOct 22 05:17:19 localhost.localdomain systemd[1]: kubelet.service: Failed with result 'exit-code'.\nOct 22 05:17:19 localhost.localdomain systemd[1]: kubelet.service: Service RestartSec=600ms expired, scheduling restart.\nOct 22 05:17:19 localhost.localdomain systemd[1]: kubelet.service: Scheduled restart job, restart counter is at 558.\n".to_owned(),
+            "has ended: code=exited, status=203/EXEC",
+            "systemctl cat kubelet",
+        ),
+        (
+            "Dec 27 10:55:24 localhost.localdomain systemd[1]: Started kubelet: The Kubernetes Node Agent.\nDec 27 10:55:24 localhost.localdomain systemd[1]: kubelet.service: main process exited, code=exited, status=255/n/a\nDec 27 10:55:24 localhost.localdomain systemd[1]: Unit kubelet.service entered failed state.\nDec 27 10:55:24 localhost.localdomain systemd[1]: kubelet.service failed.\n".to_owned(),
+            "has ended: code=exited, status=255/n/a",
+            "journalctl -u kubelet -n 50",
+        ),
+        (
+            format!("{status}Sep 10 17:13:17 master systemd[1]: kubelet.service: main process exited, code=exited, status=255/n/a\nSep 10 17:13:17 master systemd[1]: Unit kubelet.service entered failed state.\nSep 10 17:13:17 master systemd[1]: kubelet.service failed.\n"),
+            "has ended: code=exited, status=255/n/a",
+            "journalctl -u kubelet -n 50",
+        ),
+    ] {
+        for lines in [lines.clone(), format!("# systemctl status kubelet\n{lines}")] {
+            let said = told(&desk, &lines);
+            let words = crate::one_line(&said);
+            assert!(words.contains("stuck in admit, likely KF301"), "{lines}\n{said}");
+            assert!(words.contains(wanted), "{lines}\n{said}");
+            assert!(words.contains(step), "{lines}\n{said}");
+        }
+    }
+    // What the kubelet itself said counts for more; a unit that was stopped has not failed.
+    let failed = "Mar 31 05:03:28 k8s-1 kubelet[68720]: E0331 05:03:28.171634   68720 run.go:72] \"command failed\" err=\"failed to run Kubelet: inotify_init: too many open files\"\nMar 31 05:03:28 k8s-1 systemd[1]: kubelet.service: main process exited, code=exited, status=1/FAILURE\n";
+    let said = crate::one_line(&told(&desk, failed));
+    assert!(said.contains("inotify_init: too many open files"), "{said}");
+    let stopped = "Mar 31 05:03:28 k8s-1 systemd[1]: kubelet.service: Main process exited, code=killed, status=15/TERM\n";
+    assert!(!told(&desk, stopped).contains("KF301"));
+}
+
 /// The kubelet's certificate is looked at before the file that it would join with.
 #[test]
 fn a_certificate_that_has_expired_is_why_a_kubelet_would_join_again() {

@@ -4,7 +4,7 @@ mod quotes;
 
 pub use quotes::{proof, quote, signal_proof};
 
-use quotes::tell_once;
+use quotes::{condition, tell_once};
 
 use super::catalogue::{Catalogue, Cause};
 use super::cause::{self, CauseId};
@@ -16,7 +16,10 @@ use crate::correlate::{PodView, owners};
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::{
-    Evidence, Nanos, ObjectRef, Source, Text, pod::PodSeen, stamp::SECOND, units::seconds,
+    Evidence, Nanos, ObjectRef, Source, Text,
+    pod::{Condition, ContainerState, ContainerStatus, PodSeen},
+    stamp::SECOND,
+    units::seconds,
 };
 
 /// Causes of a pod that are a trouble of its node.
@@ -161,6 +164,12 @@ impl<'a> Finding<'a> {
             words: None,
             ..proof(o)
         });
+        self
+    }
+    /// Adds a condition that an observation of an object shows as evidence.
+    #[must_use]
+    pub fn condition(mut self, o: &Evidence, c: &Condition) -> Self {
+        self.proofs.push(condition(o, c));
         self
     }
     /// Adds an observation as evidence, when there is one.
@@ -395,7 +404,10 @@ impl<'a> Finding<'a> {
         }
         // That is when somebody looked, and not when it happened.
         self.at_least |= f.view.evidence.is_look(self.since);
-        self.names.vary("age", &span(f.now.since(self.since)), "");
+        // Of what was so at the first look nobody knows since when.
+        if !self.at_least || self.since < f.now {
+            self.names.vary("age", &span(f.now.since(self.since)), "");
+        }
         if self.cause.id == cause::KF213 && self.names.get("volume").is_none() {
             self.names.set("classes", "storage classes");
         }
@@ -540,9 +552,12 @@ fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
     n.set("uid", v.uid.as_str());
     n.set("node", node_of(v, f.api));
     n.set("container", container);
-    // A previous container has logs only after a restart.
+    // `--previous` is of `lastState`, whose container the kubelet may have removed by the next end: only of a container that runs again it is
+    // the run that ended (Kubernetes 1.36 `pkg/kubelet/kubelet_pods.go`, `validateContainerLogStatus`).
     let before = f.known(container).is_some_and(|c| {
-        c.restarts > 0 || c.exits.len() > 1 || c.status.is_some_and(|s| s.last.is_some())
+        let has_last = c.status.is_some_and(|s| s.last.is_some());
+        let is_over = |s: &ContainerStatus| matches!(s.state, ContainerState::Terminated(_));
+        (c.restarts > 0 || c.exits.len() > 1 || has_last) && !c.status.is_some_and(is_over)
     });
     n.set("logs", if before { "--previous" } else { "--tail=100" });
     let image = v

@@ -20,7 +20,7 @@ pub use tally::Tally;
 use words::{ERRORS, reason_of};
 pub(super) use words::{
     awaited_by_claim, ends_pod, is_creating_pod, network_agent, objects_of, refuses_pod, remover,
-    scheduler, scheduler_words, speaker,
+    scheduler, scheduler_words, speaker, unnamed_port,
 };
 pub use words::{
     cause_in, image_in, is_starting, network_missing, refuses_list, runtime_is_down, timed_out,

@@ -9,11 +9,11 @@ use kflow_model::units::counted;
 use super::finding::owner_arg;
 use super::rules::scale::AtMost;
 use super::rules::{Context, budget, scale};
-use super::text::{capital, shorten};
+use super::text::{capital, shorten, span};
 use super::unknown::{self, Asked};
 use super::{NextStep, Verdict};
 use crate::correlate::{ObjectState, Pod, PodView, World};
-use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, CRON_JOB, NAMESPACE};
 
 /// Length of the longest message of a condition that is repeated, characters.
 const LONGEST: usize = 160;
@@ -27,10 +27,16 @@ fn of_pod<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
 
 /// Adds to a verdict how the owner of its pod stands, and what that suggests.
 pub(super) fn add(cx: Context<'_>, pod: &PodView, v: &mut Verdict) {
+    let waits = held_run(cx.world, pod);
     let Some(owner) = of_pod(cx.world, pod) else {
+        v.owner_state = waits;
         return;
     };
     v.owner_state = said(owner);
+    if let (Some(said), Some(waits)) = (&mut v.owner_state, waits) {
+        said.push_str("; ");
+        said.push_str(&waits);
+    }
     let at_most = cx.shared.at_most(cx.world);
     if let (Some(said), Some(autoscaler)) = (&mut v.owner_state, at_most.said(&owner.object)) {
         said.push_str("; ");
@@ -45,6 +51,23 @@ pub(super) fn add(cx: Context<'_>, pod: &PodView, v: &mut Verdict) {
         said.push_str(&words);
         v.next.insert(0, step);
     }
+}
+
+/// Of a pod whose Job still runs: the CronJob that makes no other Job meanwhile (Kubernetes 1.36
+/// `pkg/controller/cronjob/cronjob_controllerv2.go`, `syncCronJob`).
+fn held_run(world: &World, pod: &PodView) -> Option<String> {
+    let object = |kind: &str| {
+        let of_kind = pod.owners.iter().find(|o| o.kind == kind)?;
+        world.object(kind, &pod.namespace, &of_kind.name)
+    };
+    let job = there(object("Job")?)?;
+    let cron_job = object(CRON_JOB)?;
+    let forbids = there(cron_job)?.fact("concurrencyPolicy") == Some("Forbid");
+    let runs = !job.holds("Complete") && !job.holds("Failed");
+    (forbids && runs).then(|| {
+        let name = owner_arg(&cron_job.object);
+        format!("{name} starts no other Job while this one runs (concurrencyPolicy Forbid)")
+    })
 }
 
 /// Of a pod that has failed while all that its owner wants are ready: nothing waits for it. The garbage collector of the
@@ -119,10 +142,11 @@ pub(super) fn there(o: &ObjectState) -> Option<&ObjectSeen> {
     api.filter(|api| api.event != WatchEvent::Deleted)
 }
 
-/// Returns the condition Failed of a Job that exists.
-pub(super) fn failed(o: &ObjectState) -> Option<&Condition> {
+/// Returns a Job that exists and has failed, and its condition Failed.
+pub(super) fn failed(o: &ObjectState) -> Option<(&ObjectSeen, &Condition)> {
     let job = there(o).filter(|_| o.object.kind == "Job")?;
-    job.condition("Failed").filter(|c| c.is_true())
+    let failed = job.condition("Failed").filter(|c| c.is_true())?;
+    Some((job, failed))
 }
 
 /// The number of a Deployment's pods that are of a template before the newest; 0 until its controller has looked at a change.
@@ -144,6 +168,7 @@ fn ready(api: &ObjectSeen, ready: &str, wanted: &str) -> Option<String> {
     let wanted = count(api, wanted)?;
     // A status leaves out a count of zero.
     Some(match (count(api, ready).unwrap_or(0), wanted) {
+        (_, 0) => "it wants no pods".to_owned(),
         (0, 1) => "its pod is not ready".to_owned(),
         (0, n) => format!("none of {} is ready", counted(n.into(), "pod")),
         (1, n) => format!("1 of {} is ready", counted(n.into(), "pod")),
@@ -250,21 +275,40 @@ fn job(api: &ObjectSeen) -> Option<String> {
     if let Some(failed) = api.condition("Failed").filter(|c| c.is_true()) {
         return Some(format!(
             "it has failed, so no other pod follows ({})",
-            condition(failed)
+            failure(api, failed)
         ));
     }
-    let failed = count(api, "failed").filter(|n| *n > 0)?;
-    let limit = api.fact("backoffLimit");
-    let limit = limit.map_or_else(String::new, |n| format!(" (backoffLimit {n})"));
-    let have = if failed == 1 { "has" } else { "have" };
-    Some(format!(
-        "{} {have} failed{limit}",
-        counted(failed.into(), "pod")
-    ))
+    let wanted = count(api, "completions").filter(|n| *n > 1);
+    let done = wanted.map(|wanted| match count(api, "succeeded").unwrap_or(0) {
+        0 => format!("none of {wanted} completions is done"),
+        1 => format!("1 of {wanted} completions is done"),
+        n => format!("{n} of {wanted} completions are done"),
+    });
+    let failed = count(api, "failed").filter(|n| *n > 0);
+    let failed = failed.map(|failed| {
+        let limit = api.fact("backoffLimit");
+        let limit = limit.map_or_else(String::new, |n| format!(" (backoffLimit {n})"));
+        let have = if failed == 1 { "has" } else { "have" };
+        format!("{} {have} failed{limit}", counted(failed.into(), "pod"))
+    });
+    let all: Vec<String> = done.into_iter().chain(failed).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// Why a Job has failed, with the limit that it met.
+pub(super) fn failure(api: &ObjectSeen, failed: &Condition) -> String {
+    let limit = match failed.reason.as_str() {
+        "DeadlineExceeded" => "activeDeadlineSeconds",
+        "BackoffLimitExceeded" => "backoffLimit",
+        _ => return condition(failed),
+    };
+    let why = condition(failed);
+    api.fact(limit)
+        .map_or_else(|| why.clone(), |n| format!("{why} ({limit} {n})"))
 }
 
 /// Reason and message of a condition, as a part of a sentence.
-pub(super) fn condition(c: &Condition) -> String {
+fn condition(c: &Condition) -> String {
     match c.message.trim_end_matches('.') {
         "" => c.reason.to_string(),
         message => format!("{}: {}", c.reason, shorten(message, LONGEST)),
@@ -278,7 +322,7 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
     let number = pods.iter().filter(|p| p.gone.is_none()).count();
     let is_suspended = fact("suspend") == Some("true");
     if unknown::is_deleted(asked, o) {
-        let end = last_event(o).unwrap_or_default();
+        let end = last_event(o).map_or_else(String::new, |event| format!(" {event}"));
         return format!("It does not exist any more.{end}");
     }
     match o.object.kind.as_str() {
@@ -286,15 +330,12 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
         "Job" if is_suspended && number == 0 => {
             "It is suspended (spec.suspend), so it makes no pod.".to_owned()
         }
-        "CronJob" if is_suspended => format!(
-            "It is suspended (spec.suspend), so it makes no Job.{}",
-            last_run(fact)
-        ),
-        // Why it has started no Job, or skips one, only its Events tell: a missed time, a Job that still runs, a schedule that
-        // cannot be read (Kubernetes 1.36 `pkg/controller/cronjob/cronjob_controllerv2.go`, `syncCronJob`).
-        "CronJob" => {
-            let event = last_event(o);
-            let held = match event {
+        CRON_JOB if is_suspended => {
+            let run = last_run(fact).map_or_else(String::new, |run| format!(" {run}"));
+            format!("It is suspended (spec.suspend), so it makes no Job.{run}")
+        }
+        CRON_JOB => {
+            let held = match last_event(o) {
                 Some(_) => "",
                 None => ", and nothing says that it is kept from making a Job",
             };
@@ -302,15 +343,20 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
                 0 => format!("It has no pods now{held}."),
                 _ => of_its_pods(pods),
             };
-            format!("{has}{}{}", last_run(fact), event.unwrap_or_default())
+            let own = own_state(asked, o);
+            own.map_or_else(|| has.clone(), |own| format!("{has} {own}"))
         }
         AUTOSCALER => scaled(o, pods),
         BUDGET => {
-            let said = budget::at_rest(asked.world, o);
+            let said = own_state(asked, o);
             said.unwrap_or_else(|| "What it lets happen is not known.".to_owned())
         }
-        NAMESPACE if number == 0 => "It has no pods.".to_owned(),
+        NAMESPACE if number == 0 => format!("{}It has no pods.", emptied(asked, api)),
+        NAMESPACE => format!("{}{}", emptied(asked, api), of_its_pods(pods)),
         _ if number > 0 => {
+            if let Some(untaken) = api.and_then(untaken) {
+                return format!("{untaken} {}", of_its_pods(pods));
+            }
             let kept = api.and_then(kept);
             let kept = kept.map_or_else(String::new, |words| format!(" {}.", capital(&words)));
             let at_most = AtMost::of(asked.world);
@@ -326,11 +372,61 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
         _ if fact("paused") == Some("true") && pods.is_empty() => {
             "It is paused (spec.paused), so it makes no pod.".to_owned()
         }
-        _ if pods.is_empty() => {
-            "It has no pods, and nothing says that it was kept from making one.".to_owned()
+        _ => {
+            let none = match pods {
+                [] => "It has no pods",
+                _ => "Its pods are gone",
+            };
+            match api.and_then(untaken) {
+                Some(untaken) => format!("{untaken} {none}."),
+                None => format!("{none}, and nothing says that it is kept from making one."),
+            }
         }
-        _ => "Its pods are gone, and nothing says that it is kept from making one.".to_owned(),
     }
+}
+
+/// Says what is known of an owner whose state is none of its pods': a CronJob, an autoscaler, a disruption budget.
+pub fn own_state(asked: Asked<'_>, o: &ObjectState) -> Option<String> {
+    match o.object.kind.as_str() {
+        // Why it has started no Job, or skips one, only its Events tell: a missed time, a Job that still runs, a schedule that
+        // cannot be read (Kubernetes 1.36 `pkg/controller/cronjob/cronjob_controllerv2.go`, `syncCronJob`).
+        CRON_JOB => {
+            let api = there(o);
+            let run = last_run(|key| api.and_then(|api| api.fact(key)));
+            let all: Vec<String> = run.into_iter().chain(last_event(o)).collect();
+            (!all.is_empty()).then(|| all.join(" "))
+        }
+        AUTOSCALER => scale::at_rest(o),
+        BUDGET => budget::at_rest(asked.world, o),
+        _ => None,
+    }
+}
+
+/// The taint of a cordoned node, which says no more than that it is cordoned (k8s.io/api `core/v1/well_known_taints.go`).
+const CORDONED: &str = "node.kubernetes.io/unschedulable";
+
+/// Says what keeps pods away from a node, although it may be well: that it is cordoned, its taints, and the pods that a drain of it waits
+/// for.
+pub fn node_state(world: &World, name: &str) -> Option<String> {
+    let node = world.node(name)?.api.as_deref()?;
+    let mut all = Vec::new();
+    if node.unschedulable {
+        all.push("It is cordoned (spec.unschedulable): no new pod comes.".to_owned());
+    }
+    for (key, value, effect) in node.taints.iter().filter(|(key, ..)| key != CORDONED) {
+        let value = match value.as_str() {
+            "" => String::new(),
+            value => format!("={value}"),
+        };
+        let does = match effect.as_str() {
+            "NoExecute" => "keeps pods away that do not tolerate it, and ends those that run",
+            "NoSchedule" => "keeps pods away that do not tolerate it",
+            _ => continue,
+        };
+        all.push(format!("Taint {key}{value}:{effect} {does}."));
+    }
+    all.extend(budget::of_node(world, name).filter(|_| node.unschedulable));
+    (!all.is_empty()).then(|| all.join(" "))
 }
 
 /// Says how an autoscaler stands, and the pods that it scales.
@@ -368,26 +464,45 @@ fn of_its_pods(pods: &[&Pod]) -> String {
     }
 }
 
-/// The newest Event of an owner, as a sentence after another.
+/// Says of a namespace that it was deleted, before a sentence on its pods: it takes a while to be emptied.
+fn emptied(asked: Asked<'_>, api: Option<&ObjectSeen>) -> String {
+    let deleted = api.and_then(|api| api.deletion);
+    deleted.map_or_else(String::new, |at| {
+        let ago = span(asked.at.since(at));
+        format!("It was deleted {ago} ago and is being emptied. ")
+    })
+}
+
+/// Says of an owner that was changed that its controller has not written its status since: it does so within a second where it runs.
+fn untaken(api: &ObjectSeen) -> Option<String> {
+    let (new, seen) = (api.generation, api.observed_generation);
+    let wanted = count(api, "replicas").map(|n| counted(n.into(), "pod"));
+    let wanted = wanted.map_or_else(String::new, |n| format!(", which wants {n}"));
+    (seen > 0 && new > seen).then(|| {
+        format!(
+            "Its controller has not taken up its newest form{wanted} (generation {new}; its status is of generation {seen})."
+        )
+    })
+}
+
+/// The newest Event of an owner.
 fn last_event(o: &ObjectState) -> Option<String> {
     o.evidence.iter().rev().find_map(|e| match &e.body {
-        Body::Event(e) => Some(format!(" Its last Event: {}: {}", e.reason, e.message)),
+        Body::Event(e) => Some(format!("Its last Event: {}: {}", e.reason, e.message)),
         _ => None,
     })
 }
 
 /// When a CronJob starts its Jobs, and when it has last started one.
-fn last_run<'f>(fact: impl Fn(&'static str) -> Option<&'f str>) -> String {
-    let Some(schedule) = fact("schedule") else {
-        return String::new();
-    };
+fn last_run<'f>(fact: impl Fn(&'static str) -> Option<&'f str>) -> Option<String> {
+    let schedule = fact("schedule")?;
     // It decides whether a run begins while the last one goes on.
     let policy = fact("concurrencyPolicy").filter(|policy| *policy != "Allow");
     let policy = policy.map_or_else(String::new, |p| format!(" (concurrencyPolicy {p})"));
-    match fact("lastScheduleTime") {
+    Some(match fact("lastScheduleTime") {
         Some(at) => {
-            format!(" Its schedule is {schedule}{policy}, and its last Job started at {at}.")
+            format!("Its schedule is {schedule}{policy}, and its last Job started at {at}.")
         }
-        None => format!(" Its schedule is {schedule}{policy}, and it has started no Job yet."),
-    }
+        None => format!("Its schedule is {schedule}{policy}, and it has started no Job yet."),
+    })
 }

@@ -31,6 +31,23 @@ fn is_cancelled(s: &signal::Signal<'_>) -> bool {
     s.reason == "TaintManagerEviction" && s.text.starts_with("Cancelling deletion")
 }
 
+/// Why a pod is gone that its owner did not delete.
+fn ended_by(f: &PodHistory<'_>) -> Option<String> {
+    f.signals.iter().rev().find_map(|s| match s.reason.as_ref() {
+        "TaintManagerEviction" if !is_cancelled(s) => {
+            let node = match f.view.node.as_str() {
+                "" => "its node",
+                node => node,
+            };
+            Some(format!(
+                "it was deleted because it did not tolerate a taint of {node} with the effect NoExecute, or not for longer"
+            ))
+        }
+        "Preempted" => Some("it had to make room for a pod of higher priority".to_owned()),
+        _ => None,
+    })
+}
+
 /// The verdict on a pod that is well, which says whether it always was; or, with `gone`, on one that no longer exists.
 pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     let v = f.view;
@@ -60,7 +77,10 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         (false, false) => State::Healthy,
     };
     let sentence = if gone {
-        "The pod is gone.".to_owned()
+        match ended_by(f) {
+            Some(why) => format!("The pod is gone: {why}."),
+            None => "The pod is gone.".to_owned(),
+        }
     } else if completed {
         "The pod has completed.".to_owned()
     } else if recovered {

@@ -210,6 +210,8 @@ facts! {
     KubeletStarted,
     /// The kubelet's command failed; the error says why.
     KubeletFailed,
+    /// The kubelet's process ended, as its service manager says; the error is its exit code or its signal.
+    KubeletEnded,
     /// The kubelet could not register its node, or the agent that is to start it could not join; the error says why.
     RegistrationFailed,
     /// The kubelet's client certificate has expired.

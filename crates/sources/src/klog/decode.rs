@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::header::{self, Front, Header};
 use super::json::{self, Refused};
 use super::record::Record;
+use super::unit;
 use super::year::Years;
 use crate::journal::{Step, Unwrap};
 use crate::{Fed, LineDecoder, TimeHint};
@@ -172,6 +173,35 @@ impl KlogDecoder {
         Fed::Observed(released + 1)
     }
 
+    /// Takes what the service manager says of the component's end.
+    fn unit(
+        &mut self,
+        said: &str,
+        line: &[u8],
+        received: Option<Nanos>,
+        out: &mut Vec<Observation>,
+    ) -> Fed {
+        let released = self.release(out);
+        let local = unit::time(line).and_then(|t| self.years.resolve(t, received));
+        let Some(at) = received.or(local) else {
+            let fed = Fed::Ignored("line of the service manager without a time");
+            return self.behind(released, fed);
+        };
+        let mut record = Record::new(self.component, Severity::Error, "");
+        record.message(said);
+        let precision = if received.is_some() {
+            1_000
+        } else {
+            unit::SHORT
+        };
+        out.push(observation(
+            Stamp::new(at, precision, at),
+            self.component,
+            record,
+        ));
+        Fed::Observed(released + 1)
+    }
+
     fn json(&mut self, line: &[u8], received: Option<Nanos>, out: &mut Vec<Observation>) -> Fed {
         let released = self.release(out);
         let parsed = json::parse(&String::from_utf8_lossy(line), self.component, |l, m| {
@@ -228,6 +258,10 @@ impl LineDecoder for KlogDecoder {
             Step::Entry(e) => {
                 if self.foreign(&e.origin) {
                     Fed::Ignored("log line of another component")
+                } else if self.component == Component::Kubelet
+                    && let Some(said) = unit::ended_kubelet(&e)
+                {
+                    self.unit(said, line, e.received, out)
                 } else if memchr::memchr(b'\n', &e.text).is_none() {
                     self.text(&e.text, e.received, &e.origin, out)
                 } else {

@@ -119,6 +119,8 @@ pub struct NodeHealth {
     /// The kubelet's newest line that says why it exits: when, and why. [`NodeHealth::heard`] shows whether it has
     /// logged since.
     pub fatal: Option<(Nanos, Text, Evidence)>,
+    /// The service manager's newest line about an end of the kubelet's process: when, and how.
+    exited: Option<(Nanos, Text, Evidence)>,
     /// The kubelet's newest line that says that it could not register its node: when, and why.
     pub unregistered: Option<(Nanos, Text, Evidence)>,
     /// When the kubelet began the last time, by its log.
@@ -268,6 +270,9 @@ impl NodeHealth {
             Fact::KubeletFailed => {
                 self.fatal.get_or_insert_with(why);
             }
+            Fact::KubeletEnded => {
+                self.exited.get_or_insert_with(why);
+            }
             Fact::KubeletStarting => {
                 self.started.get_or_insert(at);
             }
@@ -390,13 +395,22 @@ impl NodeHealth {
     /// restarts again and again repeats it; one that still logs long after it works, and so does one that has begun after it
     /// long ago.
     pub fn ended(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        let failed = self.fatal.as_ref();
+        failed.filter(|(at, ..)| !self.works_since(*at, now))
+    }
+    /// Returns what the service manager says of the end of the kubelet's process, by an exit code or a signal, if nothing shows that the
+    /// kubelet works since. A service that is stopped ends by SIGTERM, or without an error.
+    pub fn exited(&self, now: Nanos) -> Option<&(Nanos, Text, Evidence)> {
+        let is_orderly = |how: &str| how.contains("status=0/") || how.contains("/TERM");
+        let exited = self.exited.as_ref();
+        exited.filter(|(at, how, _)| !self.works_since(*at, now) && !is_orderly(how))
+    }
+    /// True for a kubelet that works, although it ended at that time.
+    fn works_since(&self, at: Nanos, now: Nanos) -> bool {
         let is_long =
             |later: Nanos, earlier: Nanos| later.since(earlier) >= limits::KUBELET_RESTART.ns;
-        let works = |at: Nanos| {
-            self.heard.is_some_and(|h| is_long(h, at))
-                || self.started.is_some_and(|s| s > at && is_long(now, s))
-        };
-        self.fatal.as_ref().filter(|(at, ..)| !works(*at))
+        self.heard.is_some_and(|h| is_long(h, at))
+            || self.started.is_some_and(|s| s > at && is_long(now, s))
     }
     /// Returns the kubelet's newest line that says that it could not register its node, and why, if it has not done so
     /// since. It tries again after seven seconds at most.

@@ -6,6 +6,7 @@ use crate::diagnose::signal::{Signal, method_of};
 use crate::diagnose::text::shorten;
 use crate::flow::{self, Fact, Line};
 use kflow_model::Evidence;
+use kflow_model::object::ObjectSeen;
 use kflow_model::units::size;
 use kflow_model::{
     Body, Nanos, Source, Text,
@@ -116,12 +117,23 @@ pub fn proof(o: &Evidence) -> Proof {
             let renewed = o.fact("renewTime").and_then(Nanos::parse_rfc3339);
             renewed.map(|(at, _)| at)
         }
-        Body::Object(o) if o.event == WatchEvent::Listed && o.generation == 1 => {
-            Some(o.created).filter(|at| at.0 > 0)
-        }
+        Body::Object(o) if o.event == WatchEvent::Listed => written(o),
         _ => None,
     };
     state(&mut p, stated);
+    p
+}
+
+/// Returns a condition of an object as evidence, as of when it turned.
+pub(super) fn condition(o: &Evidence, c: &Condition) -> Proof {
+    let mut p = Proof {
+        at: o.stamp.at,
+        precision: o.stamp.precision,
+        what: format!("condition {}={}, {}", c.kind, c.status, c.reason),
+        words: None,
+        ..proof(o)
+    };
+    state(&mut p, c.transition);
     p
 }
 
@@ -150,6 +162,16 @@ fn changed(p: &PodSeen) -> Option<Nanos> {
     let begun = p.status.start_time.into_iter();
     let begun = begun.chain(new.then_some(p.created));
     all.chain(begun).filter(|at| at.0 > 0).max()
+}
+
+/// When what an object shows was written: when its deletion was asked for, or went on; else its creation, where nothing was asked of it
+/// since.
+fn written(o: &ObjectSeen) -> Option<Nanos> {
+    let Some(deleted) = o.deletion else {
+        return Some(o.created).filter(|at| o.generation == 1 && at.0 > 0);
+    };
+    let conditions = o.conditions.iter().filter_map(|c| c.transition);
+    conditions.chain([deleted]).max()
 }
 
 /// Returns a message as a line of evidence quotes it.

@@ -67,7 +67,7 @@ fn stopped_reporting<'a>(cx: Context<'a>, f: &PodHistory<'a>, stage: Stage) -> O
         let x = Finding::new(cause::KF301, f)
             .at(stage)
             .since(f.since(stage));
-        let x = node::not_ready(x.name("still", "stands still"), name, node);
+        let x = node::not_ready(x.name("still", node::still(cx, name, node)), name, node);
         node::last_heard(cx, x, heard::kubelet(cx, name).as_ref())
     })
 }

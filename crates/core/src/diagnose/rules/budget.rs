@@ -113,7 +113,7 @@ fn held_by(budgets: &[Budget<'_>], pod: &PodView) -> Option<String> {
 }
 
 /// Says which pods of a cordoned node no drain can evict now.
-pub fn of_node(world: &World, node: &str) -> Option<String> {
+pub(in crate::diagnose) fn of_node(world: &World, node: &str) -> Option<String> {
     let budgets = Budget::all(world);
     let pods = world.pods().iter();
     let there = pods.filter(|p| p.gone.is_none() && p.node == node);

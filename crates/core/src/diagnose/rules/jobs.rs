@@ -6,7 +6,7 @@ use crate::correlate::{ObjectState, Pod, World};
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, owner_arg};
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::standing::{condition, failed};
+use crate::diagnose::standing::{failed, failure};
 use crate::diagnose::text::span;
 use kflow_model::pod::{ContainerState, WatchEvent};
 use kflow_model::{Body, Nanos};
@@ -21,11 +21,11 @@ pub(super) fn without_pods<'a>(
     if o.pods.iter().any(is_there) {
         return None;
     }
-    let failed = failed(o)?;
+    let (api, failed) = failed(o)?;
     let mut evidence = o.evidence.iter().rev();
     let shown = evidence.find(|e| matches!(e.body, Body::Object(_)));
     let mut x = Finding::new(cause::KF115, f)
-        .name("what", &condition(failed))
+        .name("what", &failure(api, failed))
         .name("job", &o.object.name)
         .proof_if(shown);
     x = match failed.transition {

@@ -14,6 +14,19 @@ use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, stamp::SECOND};
 
+/// True when the runtime has failed later at something else for the pod, so that it does answer. Whether the node is ready is not known to who
+/// may not read nodes.
+fn answered_since(f: &PodHistory<'_>, down: &Signal<'_>) -> bool {
+    let away = [cause::KF515, cause::KF523].map(|id| Catalogue::get().cause(id));
+    let is_of_runtime = |s: &Signal<'_>| away.iter().any(|c| c.on.iter().any(|on| *on == s.reason));
+    let says_so = |s: &Signal<'_>| {
+        let mut all = away.iter();
+        signal::unanswered(&s.text) || all.any(|c| c.matches(&s.reason, &s.text).is_some())
+    };
+    let mut later = f.signals.iter().filter(|s| s.at > down.at);
+    later.any(|s| is_of_runtime(s) && !s.text.is_empty() && !says_so(s))
+}
+
 /// Adds a finding for each signal that matches the catalogue and that no later progress has overtaken.
 pub(super) fn matched<'a>(
     cx: Context<'_>,
@@ -60,6 +73,7 @@ pub(super) fn matched<'a>(
                 let still = |n: &NodeHealth| n.ready.as_ref().is_some_and(|(s, ..)| s == "True");
                 let told = f.now.since(s.at) >= limits::RUNTIME_DOWN.ns;
                 node.is_some_and(|n| n.came_back.is_some_and(|at| at > s.at) || told && still(n))
+                    || answered_since(f, s)
             }
             // Of a pod that is evicted the kubelet says it after 10 s (pkg/kubelet/pod_workers.go, `killPodNow`), although a
             // grace period that the pod was given before goes on.
@@ -310,7 +324,7 @@ fn polish<'a>(
                 }
             }
         }
-        cause::KF911 => super::terminate::who(&mut x, s, f),
+        cause::KF911 => super::terminate::who(cx, &mut x, s, f),
         cause::KF917 if x.names.get("refused").or(x.names.get("budget")).is_some() => {
             super::budget::refused(cx, f.view, &mut x);
         }

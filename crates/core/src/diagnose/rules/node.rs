@@ -153,7 +153,12 @@ pub(super) fn ended<'a>(
     f: &PodHistory<'a>,
     health: &NodeHealth,
 ) -> Option<(Finding<'a>, Nanos)> {
-    let (at, why, o) = health.ended(now)?;
+    // Its own last words say more than its exit code.
+    let Some((at, why, o)) = health.ended(now) else {
+        let (at, how, o) = health.exited(now)?;
+        let x = kubelet_error(Finding::new(cause::KF301, f), "has ended", how);
+        return Some((x.proof(o), *at));
+    };
     let of_runtime = |c: &Cause| matches!(c.id, cause::KF516 | cause::KF523);
     let told = Catalogue::get().best("@log", why, of_runtime);
     let x = match told {
@@ -318,7 +323,7 @@ fn kubelet<'a>(
     node: &str,
     health: &NodeHealth,
 ) -> Option<(Finding<'a>, Nanos)> {
-    let x = x.name("still", "stands still");
+    let x = x.name("still", still(cx, node, health));
     let local = cx.shared.is_local(node);
     let unknown = health.ready.as_ref().is_some_and(|(s, ..)| s == "Unknown");
     // A kubelet with a low log verbosity logs nothing for long, so its silence counts only where its
@@ -346,6 +351,21 @@ fn kubelet<'a>(
         (lease_over(cx, x, &lease), lease.renewed)
     };
     Some((last_heard(cx, x, heard::kubelet(cx, node).as_ref()), since))
+}
+
+/// Says what a kubelet does that the control plane has not heard in time. After an apiserver was away the mark stays until the kubelet's
+/// next report of its status, although its lease is renewed before that.
+pub(super) fn still(cx: Context<'_>, node: &str, health: &NodeHealth) -> &'static str {
+    let since = health.ready_since.filter(|_| health.not_ready());
+    let lives = |h: &Heard| {
+        let later = since.is_some_and(|since| h.at > since.plus(SECOND));
+        later && cx.now.since(h.at) < limits::LEASE.ns
+    };
+    match heard::kubelet(cx, node).filter(lives) {
+        None => "stands still",
+        Some(h) if h.evidence.is_some() => "is heard again, and its node is still marked",
+        Some(_) => "runs, but the apiserver has not heard of it",
+    }
 }
 
 /// Adds the condition by which the control plane marks a node as not Ready.

@@ -13,7 +13,9 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::{State, Verdict, standing};
+use kflow_model::kind::CRON_JOB;
 use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
+use kflow_model::object::ObjectSeen;
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 
 /// A controller that runs reacts within a second.
@@ -29,8 +31,6 @@ const KINDS: [&str; 6] = [
     "ReplicationController",
 ];
 
-/// Makes Jobs, not pods.
-pub(super) const CRON_JOB: &str = "CronJob";
 /// The reason of an Event and of the condition Progressing of a Deployment that cannot create a ReplicaSet (Kubernetes 1.36
 /// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`).
 pub(super) const SET_REFUSED: &str = "ReplicaSetCreateError";
@@ -378,11 +378,26 @@ fn ignored<'a>(
     let mut of_children = children.iter().flat_map(|c| c.evidence.iter());
     let worked =
         answered.is_some_and(|t| t >= at) || o.pods.iter().any(made) || of_children.any(is_later);
-    // An owner that wants no pods needs no reaction, and a controller needs some time to react.
-    if worked || cx.now.since(at) < SILENT_NS || scaled_to_nothing(o) {
+    // An owner that wants no pods needs no reaction.
+    if worked || scaled_to_nothing(o) {
         return None;
     }
-    let mut x = Finding::new(cause::KF110, f).since(at).absence(
+    let heard = heard::controllers(cx);
+    // A controller needs some time to react. When something was changed before this look began, nobody knows.
+    let is_change = |s: &ObjectSeen| s.event == WatchEvent::Listed && s.generation > 1;
+    let x = match &e.body {
+        Body::Object(s) if is_change(s) => {
+            let silent = cx.now.since(at) >= SILENT_NS;
+            if !silent && !heard.as_ref().is_some_and(|h| is_away(cx, h)) {
+                return None;
+            }
+            let x = Finding::new(cause::KF110, f).seen_only(cx.now);
+            if silent { x.since(at) } else { x }
+        }
+        _ if cx.now.since(at) < SILENT_NS => return None,
+        _ => Finding::new(cause::KF110, f).since(at),
+    };
+    let mut x = x.absence(
         at,
         Source::Kube,
         format!(
@@ -400,7 +415,7 @@ fn ignored<'a>(
             &format!("its generation {new} was not taken up (its status is of generation {seen})"),
         );
     }
-    if let Some(h) = heard::controllers(cx) {
+    if let Some(h) = heard {
         let runs = h.at > at && cx.now.since(h.at) < limits::LEADER.ns;
         x = x
             .varying(if runs { "renewed" } else { "heard" }, &h.in_words(cx.now))
@@ -445,11 +460,10 @@ fn uncounted<'a>(
     }
     let heard = heard::controllers(cx);
     // Of a pod that went before this look nobody knows when: the two lists may be of before it and after it.
-    let is_away = |h: &heard::Heard| cx.now.since(h.at) >= 2 * limits::LEADER.ns;
     let x = Finding::new(cause::KF110, f);
     let x = match since {
         Some(since) if cx.now.since(since) >= SILENT_NS => x.since(since),
-        None if heard.as_ref().is_some_and(is_away) => x.seen_only(cx.now),
+        None if heard.as_ref().is_some_and(|h| is_away(cx, h)) => x.seen_only(cx.now),
         _ => return None,
     };
     let name = owner_arg(&set.object);
@@ -466,6 +480,11 @@ fn uncounted<'a>(
         x.varying(key, &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref()),
     )
+}
+
+/// True where the controller-manager has not renewed its lease in time.
+fn is_away(cx: Context<'_>, h: &heard::Heard) -> bool {
+    cx.now.since(h.at) >= 2 * limits::LEADER.ns
 }
 
 fn scaled_to_nothing(o: &ObjectState) -> bool {

@@ -5,7 +5,7 @@ use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of};
 use crate::diagnose::history::{ContainerHistory, KillWhy, PodHistory, ProbeResult};
 use crate::diagnose::limits;
-use crate::diagnose::signal::cause_in;
+use crate::diagnose::signal::{cause_in, unnamed_port};
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::unknown::may_be_listed;
 use crate::diagnose::{Catalogue, Cause, Confidence, Recurrence, State};
@@ -250,6 +250,9 @@ pub(super) fn probe<'p>(f: &PodHistory<'p>, container: &str, kind: &str) -> Opti
 
 /// Returns the cause in a probe's output, shortened.
 pub(super) fn said(text: &str) -> String {
+    if let Some(port) = unnamed_port(text) {
+        return format!("no port of the container is named {port}");
+    }
     shorten(cause_in(text).trim(), 200).to_string()
 }
 

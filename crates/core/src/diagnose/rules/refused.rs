@@ -1,6 +1,6 @@
 //! Owners that the apiserver refuses what they create: pods, the Jobs of a CronJob, the ReplicaSet of a Deployment.
 
-use super::owner::{CRON_JOB, Owners, SET_REFUSED, creates_pods, is_of_kubernetes, of_this_one};
+use super::owner::{Owners, SET_REFUSED, creates_pods, is_of_kubernetes, of_this_one};
 use super::{Context, newest_state, webhook};
 use crate::correlate::ObjectState;
 use crate::diagnose::finding::{Finding, proof};
@@ -8,6 +8,7 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::signal::Tally;
 use crate::diagnose::text::span;
 use crate::diagnose::{Catalogue, Confidence, cause, limits, standing};
+use kflow_model::kind::CRON_JOB;
 use kflow_model::object::ObjectSeen;
 use kflow_model::pod::Condition;
 use kflow_model::{Body, Evidence, Nanos, stamp::SECOND};
@@ -156,8 +157,7 @@ fn by_condition<'a>(
         Some(at) => x.since(at),
         None => x.seen_only(f.now),
     };
-    let words = format!("condition {}={}, {}", c.kind, c.status, c.reason);
-    Some(x.proof_as(shown, words).at_most(Confidence::Likely))
+    Some(x.condition(shown, c).at_most(Confidence::Likely))
 }
 
 /// Returns when the newest pod of the owner was created, if that was after `at`.

@@ -66,6 +66,11 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<
         return;
     }
     found.retain(|x| x.cause.id != cause::KF310 || lacks_network(cx, f, x));
+    if f.containers.iter().any(|c| !c.exits.is_empty()) {
+        for x in found.iter_mut().filter(|x| x.cause.id == cause::KF310) {
+            x.names.set("again", "again");
+        }
+    }
     flapping(f, found);
     if !found.is_empty() || f.sandbox.is_some() {
         return;

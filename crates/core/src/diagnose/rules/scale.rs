@@ -66,10 +66,7 @@ pub(in crate::diagnose) fn autoscaler(cx: Context<'_>, o: &ObjectState) -> Optio
         .name("reason", &c.reason)
         .name("what", c.message.trim_end_matches(['.', ' ']));
     let x = match newest_state(o) {
-        Some(e) => x.proof_as(
-            e,
-            format!("condition {}={}, {}", c.kind, c.status, c.reason),
-        ),
+        Some(e) => x.condition(e, c),
         None => x,
     };
     let x = match target_of(o) {

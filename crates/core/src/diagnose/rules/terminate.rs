@@ -12,7 +12,10 @@ use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
 use kflow_model::pod::{PodPhase, WatchEvent};
-use kflow_model::{Body, Nanos, Source, pod::ContainerState, stamp::SECOND, units::seconds};
+use kflow_model::scope::is_uid;
+use kflow_model::{
+    Body, Nanos, PodUid, Source, pod::ContainerState, stamp::SECOND, units::seconds,
+};
 
 /// A kubelet that works asks the runtime to stop the containers within a second.
 const HELD_NS: i64 = limits::HELD.ns;
@@ -484,8 +487,20 @@ fn named(node: &str) -> String {
     }
 }
 
+/// Names the pod of which a message has the UID alone, as that of a preemption has, with its priority.
+fn name_pod(cx: Context<'_>, what: &str) -> Option<String> {
+    let uid = what.split(' ').find(|word| is_uid(word))?;
+    let pod = cx.world.pod(&PodUid::from(uid))?;
+    let priority = pod.api.as_ref().map(|p| p.spec.priority);
+    let priority = priority.map_or_else(String::new, |n| format!(" (priority {n})"));
+    Some(what.replace(uid, &format!("{}{priority}", pod.key())))
+}
+
 /// Sets the name `who` to the component that ended the pod.
-pub(super) fn who(x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
+pub(super) fn who(cx: Context<'_>, x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
+    if let Some(what) = x.names.get("what").and_then(|what| name_pod(cx, what)) {
+        x.names.replace("what", &what);
+    }
     let node = node_of(f.view, f.api);
     // pkg/kubelet/nodeshutdown, `nodeShutdownReason` and `nodeShutdownMessage`; pkg/kubelet/preemption/preemption.go,
     // `message`. The condition has one reason for all, and the status may have lost its own.

@@ -28,8 +28,14 @@ pub(super) fn follow(cx: Context<'_>, text: &str, x: &mut Finding<'_>) {
     let Some((namespace, name)) = service_of(text) else {
         return;
     };
-    x.names.set("service", &format!("{namespace}/{name}"));
+    let service = format!("{namespace}/{name}");
     x.names.set("service_ns", namespace);
+    if x.names.get("gone").is_some() {
+        // No pod serves it.
+        x.names.set("lost", &service);
+        return;
+    }
+    x.names.set("service", &service);
     x.names.set("service_name", name);
     if let Some(pods) = pods(cx, namespace, name) {
         x.names.set("backend", &pods);

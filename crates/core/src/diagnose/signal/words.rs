@@ -22,6 +22,7 @@ pub(super) struct Errors {
     pub(super) sync: SyncErrors,
     pub(super) kubelet: Texts,
     pub(super) runtime: RuntimeErrors,
+    probe: ProbeErrors,
     node: NodeErrors,
     networks: Networks,
     claim: ClaimEvents,
@@ -192,6 +193,12 @@ pub(super) struct RuntimeErrors {
     pub(super) wait: Template,
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProbeErrors {
+    unnamed_port: Template,
+}
+
 /// The words before each of two errors of one pull.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -281,6 +288,10 @@ pub fn image_in(text: &str) -> Option<&str> {
 pub fn cause_in(text: &str) -> &str {
     let after = ERRORS.runtime.cause_after.as_str();
     text.rsplit_once(after).map_or(text, |(_, cause)| cause)
+}
+/// Returns the name in the error of a probe whose port no port of the container has.
+pub(in crate::diagnose) fn unnamed_port(text: &str) -> Option<&str> {
+    ERRORS.probe.unnamed_port.find("port", text)
 }
 /// Returns the wait before the next attempt, ns, that a message of the kubelet names (`back-off 2m40s restarting
 /// failed container=…`).

@@ -211,14 +211,15 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
     }
     // Lines with the year and the zone: the log's own decoder reads these.
     if text.starts_with(|c: char| c.is_ascii_digit())
-        && let Some(writer) = kflow_sources::journal::writer(text.as_bytes())
+        && let Some((writer, message)) = kflow_sources::journal::parts(text.as_bytes())
     {
-        let kind = Kind::of_writer(writer.ident)?;
+        let message = std::str::from_utf8(message).unwrap_or_default();
+        let kind = written_by(writer.ident, message)?;
         return Some(Log::Of(kind, text.as_bytes()));
     }
     let of_journal = journal(text);
     let message = of_journal.map_or(text, |(_, message)| message);
-    let writer = of_journal.and_then(|(ident, _)| Kind::of_writer(ident));
+    let writer = of_journal.and_then(|(ident, message)| written_by(ident, message));
     if klog::has_header(message.trim().as_bytes()) {
         let (_, said) = message.split_once("] ").unwrap_or_default();
         let of_words = || is_of_kubelet(said).then_some(Kind::Kubelet);
@@ -234,6 +235,14 @@ fn log(line: &[u8]) -> Option<Log<'_>> {
         None if is_logrus => Some(Log::Logrus(of_runtime(message), message.as_bytes())),
         None => cut(message),
     }
+}
+
+/// Returns in whose log a line of a journal belongs: its writer's, or, where systemd says how a process of the kubelet's unit ended, the
+/// kubelet's.
+fn written_by(ident: &str, message: &str) -> Option<Kind> {
+    let unit = klog::ended_unit(ident, message);
+    let of_unit = unit.and_then(Kind::of_writer);
+    Kind::of_writer(ident).or_else(|| of_unit.filter(|kind| *kind == Kind::Kubelet))
 }
 
 /// Reads `4191 kubelet.go:2130] …`, `server.go:233] …` and a message alone, if it is of those that the kubelet alone writes.

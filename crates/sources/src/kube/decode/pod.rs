@@ -319,16 +319,18 @@ struct Handler {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Target {
+    /// Empty, almost always: the pod's own address.
+    host: N<Text>,
     port: Option<Scalar>,
     path: N<Text>,
 }
 
 impl Target {
-    /// Returns `:8080/healthz`, without the query, which may hold a token.
+    /// Returns `:8080/healthz` or `127.0.0.1:8080/healthz`, without the query, which may hold a token.
     fn text(&self) -> String {
         let port = self.port.as_ref().map_or("", |p| p.0.as_str());
         let path = self.path.0.split('?').next().unwrap_or_default();
-        format!(":{port}{path}")
+        format!("{}:{port}{path}", self.host.0)
     }
 }
 

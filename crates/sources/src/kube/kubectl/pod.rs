@@ -355,6 +355,12 @@ fn reference(text: &str) -> Option<(&'static str, &str)> {
     Some((key, rest.split('\'').next()?))
 }
 
+/// Returns host and port of an address at the begin of a text; the host is mostly empty.
+fn address(text: &str) -> (&str, &str) {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    first.rsplit_once(':').unwrap_or((first, ""))
+}
+
 /// `http-get http://:8080/healthz delay=0s timeout=1s period=10s #success=1 #failure=3`. Of an executed command only
 /// that there is one.
 fn probe(text: &str) -> Value {
@@ -365,18 +371,21 @@ fn probe(text: &str) -> Value {
         "http-get" => {
             let url = target.split_whitespace().next().unwrap_or_default();
             let after = url.split_once("://").map_or(url, |(_, after)| after);
-            let (host, path) = after.split_once('/').unwrap_or((after, ""));
-            let port = host.rsplit_once(':').map_or("", |(_, port)| port);
+            let (at, path) = after.split_once('/').unwrap_or((after, ""));
+            let (host, port) = address(at);
             out.insert(
                 "httpGet".into(),
-                json!({"port": port, "path": format!("/{path}")}),
+                json!({"host": host, "port": port, "path": format!("/{path}")}),
             );
         }
-        "tcp-socket" | "grpc" => {
-            let host = target.split_whitespace().next().unwrap_or_default();
-            let port = host.rsplit_once(':').map_or("", |(_, port)| port);
-            let key = if kind == "grpc" { "grpc" } else { "tcpSocket" };
-            out.insert(key.into(), json!({"port": port}));
+        "tcp-socket" => {
+            let (host, port) = address(target);
+            out.insert("tcpSocket".into(), json!({"host": host, "port": port}));
+        }
+        "grpc" => {
+            // Its host is `<pod>`, always.
+            let (_, port) = address(target);
+            out.insert("grpc".into(), json!({"port": port}));
         }
         "exec" => {
             out.insert("exec".into(), json!({}));
