@@ -11,6 +11,7 @@ use kflow_core::diagnose::unknown::Asked;
 use kflow_core::diagnose::{self, Target, Verdict};
 use kflow_export::why::{WIDTH, wrap};
 use kflow_model::ObjectRef;
+use kflow_model::pod::PodPhase;
 use kflow_model::units::{clock, counted};
 
 /// The text without a verdict: all pods are well, or the pods of the query are on their way.
@@ -115,7 +116,7 @@ pub(super) fn pods_there(world: &World) -> usize {
 fn on_their_way(world: &World) -> String {
     let mut all: BTreeMap<&str, usize> = BTreeMap::new();
     let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
-    for p in there.filter(|p| p.current.is_some()) {
+    for p in there.filter(|p| p.current.is_some() && p.phase != PodPhase::Succeeded) {
         let status = match p.status.as_str() {
             "" => "in no status yet",
             "Running" => "Running and not ready yet",

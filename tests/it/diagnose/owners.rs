@@ -163,7 +163,10 @@ fn a_failed_job_without_pods_says_what_its_last_pod_had() {
             "in its last pod, deadline-img-q4pjx, container app was in ImagePullBackOff.",
         ),
         // Its container ran until it was stopped.
-        ("deadline", "Job was active longer than specified deadline."),
+        (
+            "deadline",
+            "Job was active longer than specified deadline (activeDeadlineSeconds 15).",
+        ),
     ] {
         let (said, _) = why("jobs", &[&format!("jobs/job/{job}")]);
         assert!(said.contains(&format!("job/{job} has failed, and no pod of it is left: ")));

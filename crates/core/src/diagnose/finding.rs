@@ -583,7 +583,11 @@ fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
         image
     };
     n.set("image", &image);
-    n.set("registry", registry(&image));
+    let registry = registry(&image);
+    n.set("registry", registry);
+    let plain = format!("http://{registry}/");
+    let is_plain = f.signals.iter().any(|s| s.text.contains(&plain));
+    n.set("scheme", if is_plain { "http" } else { "https" });
     if let Some(g) = f.grace_s {
         n.set("grace", &seconds(g));
     }

@@ -164,7 +164,7 @@ impl<'a> PodHistory<'a> {
             && self
                 .signals
                 .iter()
-                .any(|s| s.reason == "@evict" && self.now.since(s.at) < REFUSED_NS)
+                .any(|s| s.reason == "@evict" && self.now.since(s.at) < limits::EVICTION.ns)
     }
     /// True for a pod that was never created: all that is known about it is that its creation was refused, longer ago
     /// than such a refusal is reported.

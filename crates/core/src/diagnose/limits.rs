@@ -153,6 +153,8 @@ limits! {
     MOVES = "any stage: nothing is concluded from silence this soon after the pod moved", 10, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; by then what was done shows";
     /// For a kubelet that has come back, to work off what it missed.
     BACKLOG = "terminate: a kubelet that has come back works off what it missed", 20, "pkg/kubelet/status/status_manager.go, Start: syncBatch(all) every syncPeriod 10 s; two of them";
+    /// For an eviction that the apiserver refuses.
+    EVICTION = "terminate: an eviction that is refused is tried again", 60, "kubectl, pkg/drain/drain.go, evictPods: every 5 s; cluster-autoscaler, core/scaledown/actuation/drain.go, DefaultEvictionRetryTime: every 10 s; who has not for so long has given up";
     /// How long a refused deletion or creation is reported.
     REFUSED = "terminate: a refused deletion is news", 300, "chosen: as long as a refusal is news; nothing follows from it";
 }

@@ -136,6 +136,10 @@ fn held<'a>(cx: Context<'_>, o: &ObjectState, mut x: Finding<'a>) -> Finding<'a>
     let name = o.object.name.as_str();
     let pods = cx.world.every_pod().iter();
     let pods = pods.filter(|p| p.gone.is_none() && p.namespace == name);
+    let left: Vec<&str> = pods.clone().map(|p| p.name.as_str()).collect();
+    if !left.is_empty() {
+        x.names.set("pods", &list(&left));
+    }
     let mut all: Vec<String> = pods
         .filter_map(|p| {
             let finalizers = &p.api.as_deref()?.finalizers;
