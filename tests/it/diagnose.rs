@@ -29,6 +29,7 @@ mod recorded;
 mod refused;
 mod scenario;
 mod silence;
+mod storage;
 mod versions;
 mod walked;
 
@@ -204,12 +205,14 @@ fn run(
     let mut diagnoser = Diagnoser::new();
     let mut pending: Vec<&&Expected> = asked.iter().collect();
     pending.sort_by_key(|e| std::cmp::Reverse(e.at_ns));
-    let Some(first) = observations.first() else {
+    let Some((first, last)) = observations.first().zip(observations.last()) else {
         return;
     };
     let mut tick = first.stamp.seen;
-    for o in observations {
-        while let Some(e) = pending.last().filter(|e| e.at_ns < o.stamp.seen.0) {
+    // The moment of the last observation is one that can be asked about.
+    for o in observations.iter().map(Some).chain([None]) {
+        let before = o.map_or(last.stamp.seen.0 + 1, |o| o.stamp.seen.0);
+        while let Some(e) = pending.last().filter(|e| e.at_ns < before) {
             world.refresh();
             let now = Nanos(e.at_ns);
             let got = ask(&world, e, now);
@@ -250,6 +253,7 @@ fn run(
                 .insert(sources, told);
             pending.pop();
         }
+        let Some(o) = o else { break };
         // A healthy pod has no bad verdict at any time before the moment asked about.
         if o.stamp.seen >= tick {
             let step = if sources.is_part() { 10 } else { 1 };
@@ -306,7 +310,9 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
         let path = in_repository(format!("{folder}/{name}.kflow.zst"));
         let session = reader::load(&path).unwrap_or_else(|e| panic!("{e}"));
         let asked: Vec<&Expected> = asked.iter().collect();
-        for sources in Sources::EACH {
+        // Lists alone tell nothing by the node.
+        let seen = |s: &Sources| session.observations.iter().any(|o| s.has(o.source));
+        for sources in Sources::EACH.into_iter().filter(seen) {
             run(
                 &session.observations,
                 sources,

@@ -67,6 +67,8 @@ pub struct Cluster {
     placed: OnceLock<FxHashMap<Text, (Nanos, String)>>,
     unready: OnceLock<FxHashMap<Text, Vec<Pod>>>,
     on_node: OnceLock<FxHashMap<Text, Vec<Pod>>>,
+    /// The pods that hold a claim, by its namespace and name.
+    holding: OnceLock<FxHashMap<(Text, Text), Vec<Pod>>>,
     /// When a pod of each scheduler was last bound.
     bound: OnceLock<FxHashMap<Text, Nanos>>,
     attachments: OnceLock<Attachments>,
@@ -297,6 +299,25 @@ impl Cluster {
             all
         });
         all.get(node).map_or(&[], Vec::as_slice)
+    }
+    /// Returns the pods that have a node, have not ended and mount a claim.
+    pub fn holding(&self, world: &World, namespace: &Text, claim: &Text) -> &[Pod] {
+        let all = self.holding.get_or_init(|| {
+            let mut all: FxHashMap<(Text, Text), Vec<Pod>> = FxHashMap::default();
+            for p in world.every_pod().iter().filter(|p| p.gone.is_none()) {
+                let api = p.api.as_ref().filter(|a| !a.status.phase.is_over());
+                let Some(api) = api.filter(|_| !p.node.is_empty()) else {
+                    continue;
+                };
+                for claim in rules::claims_of(api) {
+                    let its = all.entry((p.namespace.clone(), claim)).or_default();
+                    its.push(p.clone());
+                }
+            }
+            all
+        });
+        all.get(&(namespace.clone(), claim.clone()))
+            .map_or(&[], Vec::as_slice)
     }
     /// Returns to which nodes volumes are attached.
     pub fn attachments(&self, world: &World) -> &Attachments {

@@ -22,6 +22,7 @@ mod refused;
 mod sandbox;
 pub(in crate::diagnose) mod scale;
 mod schedule;
+mod spec;
 mod taints;
 mod terminate;
 mod waits;
@@ -30,7 +31,7 @@ mod webhook;
 pub use attached::Attachments;
 pub use claims::{ClaimWaits, Storage};
 pub(in crate::diagnose) use claims::{
-    alone as claims_alone, claims, deleted as claims_deleted, own as claim,
+    alone as claims_alone, claims, claims_of, deleted as claims_deleted, own as claim,
 };
 pub(in crate::diagnose) use containers::killed_before;
 pub use kueue::Workloads;

@@ -2,7 +2,8 @@
 //! `Multi-Attach error`); when that Event is gone or was not read, the VolumeAttachments show it.
 
 use super::Context;
-use super::claims::{claim, claims_of};
+use super::claims::claim;
+use super::spec::bound_to;
 use crate::correlate::{ObjectState, World};
 use crate::diagnose::Confidence;
 use crate::diagnose::cause;
@@ -94,6 +95,23 @@ pub(super) fn elsewhere<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut [Fi
     }
 }
 
+/// Names the pod of another node that uses the volume, where the controller's message does not.
+pub(super) fn named(cx: Context<'_>, x: &mut Finding<'_>, f: &PodHistory<'_>) {
+    let (Some(volume), Some(pod), None) = (x.names.get("volume"), f.api, x.names.get("holder"))
+    else {
+        return;
+    };
+    let Some(claim) = bound_to(cx, pod, volume) else {
+        return;
+    };
+    let mut users = cx.shared.holding(cx.world, &pod.namespace, &claim).iter();
+    if let Some(user) = users.find(|p| p.node != f.view.node) {
+        x.names.set("holder", &user.name);
+        x.names.set("user", &user.name);
+        x.names.set("there", &user.node);
+    }
+}
+
 /// Returns a finding for a claim that one node at a time may use, and that another node than the pod's has.
 fn held<'a>(
     cx: Context<'a>,
@@ -112,12 +130,11 @@ fn held<'a>(
         return None;
     }
     let at = nodes.iter().find(|a| a.is_made)?;
-    let pods = cx.shared.on_node(cx.world, &at.node).iter();
-    let uses = |p: &&crate::correlate::Pod| {
-        let api = p.api.as_deref().filter(|p| !p.status.phase.is_over());
-        p.namespace == pod.namespace && api.is_some_and(|p| claims_of(p).contains(name))
-    };
-    let holders: Vec<&Text> = pods.filter(uses).map(|p| &p.name).collect();
+    let pods = cx.shared.holding(cx.world, &pod.namespace, name).iter();
+    let holders: Vec<&Text> = pods
+        .filter(|p| p.node == at.node)
+        .map(|p| &p.name)
+        .collect();
     let by = match holders.as_slice() {
         [] => String::new(),
         [one] => format!(", where pod {one} uses it"),
@@ -140,6 +157,7 @@ fn held<'a>(
     let what = format!("it is attached to node {}{gone}{by}{undone}", at.node);
     let mut x = Finding::new(cause::KF405, f)
         .name("volume", volume)
+        .name("of_claim", name)
         .name("what", &what)
         .at_most(Confidence::Likely);
     x.proofs.extend(missing.map(|m| proof(&m.evidence)));

@@ -2,11 +2,13 @@
 
 mod deleted;
 mod own;
+mod place;
 mod storage;
 
-pub(super) use deleted::users_in_words;
+use deleted::users_in_words;
 pub(in crate::diagnose) use deleted::{deleted, stays};
 pub(in crate::diagnose) use own::{alone, claim as own, claims};
+pub(super) use place::{Nodes, explain};
 pub use storage::Storage;
 
 use super::{Context, heard, schedule::SILENT_NS};
@@ -27,7 +29,7 @@ use kflow_model::{
 use rustc_hash::FxHashMap;
 
 /// Returns the names of the claims that a pod's volumes refer to.
-pub(super) fn claims_of(pod: &PodSeen) -> Vec<Text> {
+pub(in crate::diagnose) fn claims_of(pod: &PodSeen) -> Vec<Text> {
     let volumes = pod.spec.volumes.iter();
     volumes.filter_map(|v| v.claim(&pod.name)).collect()
 }
@@ -64,6 +66,15 @@ impl ClaimWaits {
 /// Returns a claim that kflow has read, or of which there are Events.
 pub(super) fn claim<'w>(cx: Context<'w>, namespace: &str, name: &str) -> Option<&'w ObjectState> {
     cx.world.object(CLAIM, namespace, name)
+}
+
+/// Returns the volume that a claim is bound to.
+fn volume_of<'w>(cx: Context<'w>, namespace: &str, name: &str) -> Option<&'w ObjectState> {
+    let volume = claim(cx, namespace, name)?
+        .api
+        .as_ref()?
+        .fact("volumeName")?;
+    cx.world.object("PersistentVolume", "", volume)
 }
 
 /// Returns the storage class of a claim.
@@ -136,11 +147,7 @@ pub(super) fn same_handle(cx: Context<'_>, f: &PodHistory<'_>, x: &mut Finding<'
     let Some(pod) = f.api else { return };
     let mut known: Vec<Handle<'_>> = Vec::new();
     for name in claims_of(pod) {
-        let claim = claim(cx, &f.view.namespace, &name);
-        let api = claim.and_then(|c| c.api.as_ref());
-        let volume = api
-            .and_then(|a| a.fact("volumeName"))
-            .and_then(|name| cx.world.object("PersistentVolume", "", name));
+        let volume = volume_of(cx, &f.view.namespace, &name);
         let Some(handle) = volume.and_then(Handle::of) else {
             continue;
         };
@@ -279,9 +286,16 @@ fn made_by(cx: Context<'_>, provisioner: &str, x: &mut Finding<'_>) {
 pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
     let Some(pod) = f.api else { return };
     let mut told: Vec<Finding<'a>> = Vec::new();
+    // What was said of a claim that is not there was said of an earlier one.
+    let absent = |name: &Text| {
+        let missed = found.iter().filter(|x| x.names.get("absent").is_some());
+        let mut missed = missed.filter_map(|x| x.names.get("claim"));
+        missed.any(|claim| name == claim)
+    };
     for name in claims_told(cx, f, pod) {
         if let Some(object) = claim(cx, &f.view.namespace, &name)
             && is_bound(cx, &f.view.namespace, &name) != Some(true)
+            && !absent(&name)
         {
             said_of(cx, f, object, &mut told);
         }
@@ -295,6 +309,17 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             own.proofs.extend(waits.proofs);
         }
     }
+    // That the scheduler waits for a claim is nothing beside the reason why that has no volume.
+    let of_claim = |x: &Finding<'_>| x.names.get("claim").map(str::to_owned);
+    let explained: Vec<Option<String>> = told
+        .iter()
+        .filter(|x| x.cause.id == cause::KF214)
+        .map(of_claim)
+        .collect();
+    found.retain(|x| {
+        let is_one = x.cause.id == cause::KF213 && x.names.get("claims").is_none();
+        !is_one || !explained.contains(&of_claim(x))
+    });
     // A node was chosen for the pod when its volume was asked for, so the node that an autoscaler brought is there.
     let asked = told.iter().filter(|x| x.cause.id == cause::KF214);
     let asked = asked.flat_map(|x| &x.proofs).map(|p| p.at).max();
@@ -333,13 +358,25 @@ fn said_of<'a>(
                 }
                 None => {}
             }
+            let storage = cx.shared.storage(cx.world);
+            let api = object.api.as_deref();
+            let class = api.and_then(|c| c.fact("storageClass"));
             let near = match cause.id {
-                cause::KF213 => {
-                    let storage = cx.shared.storage(cx.world);
-                    object.api.as_deref().and_then(|c| storage.nearly_fits(c))
-                }
+                cause::KF213 => api.and_then(|c| storage.nearly_fits(c)),
+                // A class that is only a name, which volumes made by hand have.
                 cause::KF214 if x.names.get("class").is_some() => {
-                    cx.shared.storage(cx.world).classes()
+                    if let Some(class) = class.filter(|c| storage.has_volumes(c)) {
+                        x.names.set("label", class);
+                    }
+                    let of_class = api.and_then(|c| storage.of_its_class(c, |_| None));
+                    of_class.or_else(|| storage.classes())
+                }
+                cause::KF214 => {
+                    let by_hand = api.filter(|c| storage.by_hand(c).is_some());
+                    if let Some(class) = class.filter(|_| by_hand.is_some()) {
+                        x.names.set("by_hand", class);
+                    }
+                    by_hand.and_then(|c| storage.of_its_class(c, |_| None))
                 }
                 _ => None,
             };

@@ -289,7 +289,11 @@ fn polish<'a>(
                 .set("resource", s.reason.trim_start_matches("OutOf"));
             amounts(&mut x);
         }
-        cause::KF404 => unlisted(cx, s, &mut x, f),
+        cause::KF403 => super::spec::source(&mut x, s, f),
+        cause::KF404 => {
+            super::spec::source(&mut x, s, f);
+            unlisted(cx, s, &mut x, f);
+        }
         // What the apiserver's node authorizer says also while it has not heard of the binding.
         cause::KF413
             if x.names.get("unrelated").is_some()
@@ -344,7 +348,9 @@ fn polish<'a>(
         }
         cause::KF319 if f.api.is_some_and(|p| p.status.phase.is_over()) => x.state = State::Failed,
         cause::KF401 => super::claims::same_handle(cx, f, &mut x),
+        cause::KF405 => super::attached::named(cx, &mut x, f),
         cause::KF406 => attacher(cx, &mut x),
+        cause::KF412 => super::spec::other_runtime(cx, &mut x, f),
         cause::KF616 if s.reason == "FailedCreatePodSandBox" => x.names.set("sandbox", "sandbox"),
         cause::KF616 => x.names.set("whole", "all of it"),
         cause::KF615 if x.names.get("answer").is_some() => x.state = State::Stuck,
@@ -352,6 +358,7 @@ fn polish<'a>(
         cause::KF232 => shares(&mut x),
         _ => {}
     }
+    super::spec::claim(cx, &mut x, f);
     speaker(&mut x, s, f);
     super::webhook::follow(cx, &s.text, &mut x);
     super::cni::agent(cx, &mut x, &s.text, f);

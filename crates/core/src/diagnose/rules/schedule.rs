@@ -32,6 +32,10 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
     kueue::rules(cx, f, found);
     name_group(f, found);
     silent(cx, f, found);
+    // Who waits for the pod to be scheduled is no reason why it is not.
+    if found.iter().any(|x| x.cause.id != cause::KF215) {
+        found.retain(|x| x.cause.id != cause::KF215);
+    }
 }
 
 fn clauses<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
@@ -354,12 +358,10 @@ fn explain(
             claims::name(&waiting, x);
         }
         cause::KF212 | cause::KF216 | cause::KF217 | cause::KF219 => {
-            claims::name(&claims_of(pod), x);
-            let deleted = x.names.get("is").and(x.names.get("claim"));
-            let object = deleted.and_then(|name| claims::claim(cx, &pod.namespace, name));
-            if let Some(users) = object.and_then(|o| claims::users_in_words(cx.world, o)) {
-                x.names.set("users", &users);
-            }
+            let total = sentence.total;
+            let all = total.is_some_and(|total| whole.len() as u64 >= u64::from(total));
+            let known = claims::Nodes { known: whole, all };
+            claims::explain(cx, pod, &known, x);
         }
         _ => {}
     }

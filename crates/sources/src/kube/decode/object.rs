@@ -144,11 +144,13 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("driver", "/spec/csi/driver"),
             ("finalizers", "/metadata/finalizers"),
             ("message", "/status/message"),
+            ("nodeAffinity", "/spec/nodeAffinity/required"),
             ("phase", "/status/phase"),
             ("reason", "/status/reason"),
             ("reclaimPolicy", "/spec/persistentVolumeReclaimPolicy"),
             ("storageClass", "/spec/storageClassName"),
             ("volumeHandle", "/spec/csi/volumeHandle"),
+            ("volumeMode", "/spec/volumeMode"),
         ],
     ),
     (
@@ -295,8 +297,10 @@ fn selector(v: &Value) -> Option<String> {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
+        let only = values.len() == 1;
         let values = values.join(",");
         terms.push(match e.get("operator").and_then(Value::as_str)? {
+            "In" if only => format!("{key}={values}"),
             "In" => format!("{key} in ({values})"),
             "NotIn" => format!("{key} notin ({values})"),
             "Exists" => key.to_owned(),
@@ -307,12 +311,33 @@ fn selector(v: &Value) -> Option<String> {
     Some(terms.join(",")).filter(|text| text.len() <= LONGEST)
 }
 
+/// The terms of a node selector, of which a node has to meet one: `zone in (a,b) or disk in (ssd)`; `None` where a term has a
+/// requirement that a label selector cannot have.
+fn node_terms(v: &Value) -> Option<String> {
+    let terms = v.get("nodeSelectorTerms").and_then(Value::as_array)?;
+    let term = |t: &Value| {
+        let of_names = t.get("matchFields").is_some();
+        selector(t).filter(|text| !of_names && !text.is_empty())
+    };
+    let terms: Option<Vec<String>> = terms.iter().map(term).collect();
+    terms
+        .map(|terms| terms.join(" or "))
+        .filter(|text| !text.is_empty() && text.len() <= LONGEST)
+}
+
 fn fact(key: &str, v: &Value, out: &mut Vec<(Text, Text)>) {
     let text: Text = match v {
-        Value::Object(_) if key == "selector" => match selector(v) {
-            Some(text) => text.into(),
-            None => return,
-        },
+        Value::Object(_) if matches!(key, "selector" | "nodeAffinity") => {
+            let read = if key == "selector" {
+                selector
+            } else {
+                node_terms
+            };
+            match read(v) {
+                Some(text) => text.into(),
+                None => return,
+            }
+        }
         Value::Null => return,
         Value::Bool(b) => b.to_string().into(),
         Value::Number(n) => n.to_string().into(),

@@ -399,6 +399,18 @@ fn other_objects_keep_the_facts_of_their_kind() {
             "accessModes=ReadWriteOnce phase=Pending request=1Gi selectedNode=node1 storageClass=fast",
         ),
         (
+            r#"{"kind":"PersistentVolume","metadata":{"name":"ssd"},"spec":{"volumeMode":"Filesystem","nodeAffinity":{"required":{"nodeSelectorTerms":[
+            {"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"In","values":["node9"]}]},
+            {"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]},{"key":"disk","operator":"Exists"}]}]}}},"status":{"phase":"Available"}}"#,
+            "nodeAffinity=kubernetes.io/hostname=node9 or zone in (a,b),disk phase=Available volumeMode=Filesystem",
+        ),
+        // A requirement that a selector does not have: a part of the affinity would say something else.
+        (
+            r#"{"kind":"PersistentVolume","metadata":{"name":"ssd"},"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[
+            {"matchExpressions":[{"key":"zone","operator":"In","values":["a"]}]},{"matchExpressions":[{"key":"size","operator":"Gt","values":["4"]}]}]}}}}"#,
+            "",
+        ),
+        (
             r#"{"kind":"ResourceQuota","metadata":{"name":"q","namespace":"n"},"status":{"hard":{"pods":"0"},"used":{"pods":"0"}}}"#,
             "hard.pods=0 used.pods=0",
         ),

@@ -190,6 +190,16 @@ pub(super) fn object(kind: &str, lines: &[Line<'_>]) -> Option<Value> {
                     json!({"driver": driver, "volumeHandle": handle}),
                 );
             }
+            put(&mut spec, "volumeMode", value(lines, "VolumeMode"));
+            if let Some(size) = value(lines, "Capacity") {
+                spec.insert("capacity".into(), json!({"storage": size}));
+            }
+            let terms = get(lines, "Node Affinity").and_then(|l| l.get("Required Terms"));
+            if let Some(terms) = terms {
+                let terms: Vec<Value> = terms.below.iter().map(term).collect();
+                let required = json!({"required": {"nodeSelectorTerms": terms}});
+                spec.insert("nodeAffinity".into(), required);
+            }
             put(&mut status, "phase", phase(lines));
         }
         _ => return None,
@@ -220,6 +230,28 @@ fn taint(text: &str) -> Value {
     let (front, effect) = text.rsplit_once(':').unwrap_or((text, ""));
     let (key, value) = front.split_once('=').unwrap_or((front, ""));
     json!({"key": key, "value": value, "effect": effect})
+}
+
+/// A term of a volume's node affinity: `Term 0:  topology.kubernetes.io/zone in [a, b]`, and its other requirements below
+/// (k8s.io/kubectl/pkg/describe/describe.go, `printNodeSelectorTermsMultilineWithIndent`).
+fn term(line: &Line<'_>) -> Value {
+    let requirement = |text: &str| {
+        let (key, rest) = age::word(text);
+        let (operator, values) = age::word(rest);
+        let operator = match operator {
+            "in" => "In",
+            "notin" => "NotIn",
+            "exists" => "Exists",
+            "doesnotexist" => "DoesNotExist",
+            other => other,
+        };
+        let values = values.trim().trim_matches(['[', ']']);
+        let values = values.split(',').map(str::trim).filter(|v| !v.is_empty());
+        let values: Vec<&str> = values.collect();
+        json!({"key": key, "operator": operator, "values": values})
+    };
+    let all: Vec<Value> = line.entries().map(requirement).collect();
+    json!({"matchExpressions": all})
 }
 
 /// `RWO` in the API's word.

@@ -361,6 +361,23 @@ fn claims_and_volumes_are_read() {
     assert_eq!(e.object.name, "data");
 }
 
+/// The form is that of k8s.io/kubectl 1.36, pkg/describe/describe.go, `describePersistentVolume`.
+#[test]
+fn a_volume_says_from_which_nodes_it_can_be_used() {
+    let text = "Name:              ssd\nLabels:            <none>\nAnnotations:       <none>\nFinalizers:        [kubernetes.io/pv-protection]\nStorageClass:      local\nStatus:            Bound\nClaim:             shop/data\nReclaim Policy:    Retain\nAccess Modes:      RWO\nVolumeMode:        Filesystem\nCapacity:          1Gi\nNode Affinity:     \n  Required Terms:  \n    Term 0:        kubernetes.io/hostname in [node9]\n    Term 1:        zone in [a, b]\n                   disk exists\nMessage:           \nSource:\n    Type:  LocalVolume (a persistent volume backed by local storage on a node)\n    Path:  /mnt/ssd\nEvents:    <none>\n";
+    let all = read(text, "2026-11-27T00:10:00Z");
+    let volume = all.iter().find_map(|o| match &o.body {
+        Body::Object(x) => Some(x),
+        _ => None,
+    });
+    let volume = volume.unwrap();
+    let facts = |key| volume.fact(key).unwrap_or_default();
+    let terms = "kubernetes.io/hostname=node9 or zone in (a,b),disk";
+    assert_eq!(facts("nodeAffinity"), terms);
+    let others = ["capacity", "volumeMode", "claimName", "accessModes"].map(facts);
+    assert_eq!(others, ["1Gi", "Filesystem", "data", "ReadWriteOnce"]);
+}
+
 /// The moment at which kubectl ran is in the text, when its `Scheduled` is, and a file that was copied later says another.
 #[test]
 fn ages_count_from_the_moment_that_the_text_tells() {
