@@ -141,7 +141,7 @@ fn a_pod_is_named_the_same_way_in_every_command() {
 #[test]
 fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
     let dir = tempfile::tempdir().unwrap();
-    // A pod's name has priority over the begin of a UID; a namespace's name is neither.
+    // A pod's name has priority over the begin of a UID, and both over the name of a namespace.
     let pods = [
         ("shop", "web-0", "abcdef00-0000-4000-8000-000000000000"),
         ("shop", "web-1", "abcdef11-0000-4000-8000-000000000000"),
@@ -169,7 +169,7 @@ fn the_begin_of_a_uid_is_the_pod_only_where_no_other_begins_so() {
         ("abcdef11-0000", 0, "shop/web-1 "),
         ("abcdef", 2, "the UIDs of 2 pods begin with abcdef"),
         ("pod/abcdef", 2, "the UIDs of 2 pods begin with pod/abcdef"),
-        ("abcdef22", 2, "whether there is a pod abcdef22:"),
+        ("abcdef22", 0, "abcdef22/web-2 "),
         ("0123ab", 0, "shop/0123ab "),
         ("0123ab0", 0, "abcdef22/web-2 "),
         ("9999a", 2, "whether there is a pod 9999a:"),

@@ -4,7 +4,7 @@
 use super::owners::why;
 
 /// Recording, query, cause, and words of the answer.
-const TOLD: [(&str, &str, &str, &str); 13] = [
+const TOLD: [(&str, &str, &str, &str); 21] = [
     // Its runtime was down for half a minute, five minutes before, and may not be asked of its node.
     (
         "unread",
@@ -75,6 +75,15 @@ const TOLD: [(&str, &str, &str, &str); 13] = [
         "KF801",
         "It lets no pod be evicted now: it needs 1 healthy pod and has 0",
     ),
+    // Of these the API's Events alone tell the cause.
+    ("everyday", "probe/startup", "KF802", "tcpSocket :8080"),
+    ("everyday", "life/post", "KF705", "postStart hook"),
+    ("everyday", "cfg/projected", "KF402", "missing-ca"),
+    ("everyday", "cfg/hp-sock", "KF412", "/var/run/docker.sock"),
+    ("everyday", "cfg/hp-type", "KF412", "/etc/hostname"),
+    ("everyday", "cfg/keyvol", "KF403", "tls.crt"),
+    ("everyday", "cfg/late-vol", "KF402", "late"),
+    ("everyday", "sched/rc", "KF508", "runsc"),
 ];
 
 #[test]

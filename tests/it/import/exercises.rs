@@ -42,7 +42,7 @@ fn a_probe_is_known_to_kill_when_events_are_dropped() {
 
 #[test]
 fn a_job_that_failed_without_pods_is_told() {
-    let why_not = "DeadlineExceeded: Job was active longer than specified deadline";
+    let why_not = "DeadlineExceeded: Job was active longer than specified deadline (activeDeadlineSeconds 10)";
     assert!(
         all().contains(&format!(
             "job/timeout-job has failed, and no pod of it is left: {why_not}."

@@ -118,7 +118,9 @@ fn is_certain(pattern: &str, group: &str) -> bool {
 }
 
 /// Names that code sets together with another: the step that uses the second has the first in its text.
-const TOGETHER: [(&str, &str); 3] = [
+const TOGETHER: [(&str, &str); 5] = [
+    ("by_hand", "claim"),
+    ("gone", "service_ns"),
     ("made", "all_made"),
     ("remover", "remover_pods"),
     ("others", "other"),
@@ -144,7 +146,7 @@ fn always(stage: Stage) -> Vec<&'static str> {
         names.push("node");
     }
     if stage >= Stage::Image {
-        names.extend(["image", "registry"]);
+        names.extend(["image", "registry", "scheme"]);
     }
     if stage >= Stage::Create {
         names.push("container");
