@@ -92,7 +92,16 @@ fn a_command_that_fails_changes_nothing() {
             "a picture is of one pod",
         ),
         (
-            vec!["export", "no/body", "-s", s, "-o", "html", "-O", "old.html"],
+            vec![
+                "export",
+                "nowhere/body",
+                "-s",
+                s,
+                "-o",
+                "html",
+                "-O",
+                "old.html",
+            ],
             2,
             "nothing in the recording is of namespace no",
         ),
