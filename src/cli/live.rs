@@ -15,7 +15,7 @@ use crate::doctor;
 use kflow_core::correlate::Retention;
 use kflow_core::query::{self, Moment};
 use kflow_engine::live::{
-    Agent, Config, Control, Found, KubeletLog, LogPlace, Place, Search, connect,
+    Agent, Config, Control, Earlier, Found, KubeletLog, LogPlace, Place, Search, connect,
 };
 use kflow_model::Source;
 use kflow_model::clock;
@@ -35,6 +35,15 @@ pub(super) fn stderr_log() -> Log {
 /// false. Returns the reason as text, empty in the last case.
 pub(super) fn wait(
     most: Option<Duration>,
+    each: impl FnMut() -> bool,
+) -> anyhow::Result<&'static str> {
+    wait_after(None, most, each)
+}
+
+/// Like [`wait`]; the time counts once what an agent kept has been read or is known to be missing.
+pub(super) fn wait_after(
+    earlier: Option<&Earlier>,
+    most: Option<Duration>,
     mut each: impl FnMut() -> bool,
 ) -> anyhow::Result<&'static str> {
     let runtime = super::runtime()?;
@@ -42,6 +51,9 @@ pub(super) fn wait(
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let end = async {
+            if let Some(earlier) = earlier {
+                earlier.over().await;
+            }
             match most {
                 Some(d) => tokio::time::sleep(d).await,
                 None => std::future::pending().await,
@@ -362,15 +374,15 @@ fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
     };
     place.map(|place| Agent {
         place,
-        since: None,
+        kept: None,
         mark: Mark::default(),
     })
 }
 
-/// Requests what the agent has kept since a time. An error when no agent is followed.
-pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<()> {
+/// Requests what the agent has kept since a time, if one is named. An error when no agent is followed.
+pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<Option<Earlier>> {
     let Some(text) = text else {
-        return Ok(());
+        return Ok(None);
     };
     let Some(agent) = &mut config.agent else {
         bail!(
@@ -382,8 +394,9 @@ pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<(
     let now = clock::now();
     // No spool is older than a year (366 days).
     let year = now.plus(-366 * 24 * 3600 * 1_000_000_000);
-    agent.since = Some(moment.within((year, now), None, |_| 0));
-    Ok(())
+    let earlier = Earlier::since(moment.within((year, now), None, |_| 0));
+    agent.kept = Some(earlier.clone());
+    Ok(Some(earlier))
 }
 
 fn by_socket(agent: Option<&Agent>) -> bool {

@@ -4,18 +4,19 @@ mod store;
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
 use super::args::live::RecordArgs;
 use super::collect::{Notice, notices};
-use super::live::{config, stderr_log, wait};
+use super::live::{config, since, stderr_log, wait_after};
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::Snapshot;
-use kflow_engine::live::{Config, Live};
+use kflow_engine::live::{Config, Earlier, How, Live};
 use kflow_engine::record::{CLOSE, Ended, KEEP, Options, State};
 use kflow_model::gap::Failure;
-use kflow_model::{Scope, Text};
+use kflow_model::{Scope, Text, clock};
 use kflow_serve::Log;
 
 /// The messages about sources that `record` has printed: each is printed once, and again when its cause recurs.
@@ -40,6 +41,10 @@ impl Told {
 /// `kflow record`
 pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     if let Some(url) = &args.keep.store {
+        ensure!(
+            args.since.is_none(),
+            "--since is of recording into a file (-O), which `kflow store add` adds to a store: leave --since or --store out"
+        );
         return store::record(args, url);
     }
     if let Some(flag) = args.keep.flag() {
@@ -61,7 +66,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         ..config(&args.live, args.pod.as_deref())?
     };
     super::live::search(&mut config, &args.live);
-    super::live::since(&mut config, args.since.as_deref())?;
+    let earlier = since(&mut config, args.since.as_deref())?;
     let scope = config.scope.clone();
     let mut live = Live::start(config)?;
     live.record(Options {
@@ -77,8 +82,11 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
     };
     log(&format!("recording to {whither}"));
     let mut told = Told::default();
-    let why = wait(args.for_time, || {
+    let mut before = Before::new(earlier);
+    before.tell(&log);
+    let why = wait_after(before.earlier.clone().as_ref(), args.for_time, || {
         told.tell(&live.snapshot(), &log);
+        before.tell(&log);
         live.recording().is_none_or(|r| r.ended.is_none()) && live.check().is_ok()
     })?;
     let running = live.check();
@@ -100,6 +108,7 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
         Some(s) => {
             let last = live.snapshot();
             told.tell(&last, &log);
+            before.tell(&log);
             log(&format!(
                 "{why}: {} observations, {} bytes, {} lost",
                 s.observations, s.bytes, s.lost
@@ -119,11 +128,88 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                 path: s.path,
                 lost: s.lost,
             };
-            Ok(super::pods::whole(
-                missing(&last, scope.as_ref(), &made).as_ref(),
-            ))
+            let missing = [before.missing(), missing(&last, scope.as_ref(), &made)];
+            let statuses = missing.iter().map(|m| super::pods::whole(m.as_ref()));
+            Ok(statuses.max().unwrap_or(super::OK))
         }
         None => bail!("the recording was never started"),
+    }
+}
+
+/// How often it is said how far what the agent kept has been read.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// What an agent kept from before the recording, and what was said of it.
+struct Before {
+    earlier: Option<Earlier>,
+    /// The last message: of what kind it was, and when it was printed.
+    said: Option<(Instant, Saying)>,
+    over: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Saying {
+    Asked,
+    Waits,
+    Reads,
+    Over,
+}
+
+impl Before {
+    const fn new(earlier: Option<Earlier>) -> Self {
+        Self {
+            earlier,
+            said: None,
+            over: false,
+        }
+    }
+
+    /// Says how far it has been read, now and then, and how that ended.
+    fn tell(&mut self, log: &Log) {
+        let Some(earlier) = self.earlier.as_ref().filter(|_| !self.over) else {
+            return;
+        };
+        let now = clock::monotonic();
+        let what = format!(
+            "what the agent kept since {}",
+            earlier.begin().to_rfc3339_seconds()
+        );
+        let (saying, text) = match earlier.how() {
+            How::Coming => match earlier.progress() {
+                (_, Some(why)) => (Saying::Waits, format!("{what} is waited for: {why}")),
+                (Some(to), None) => {
+                    let to = to.to_rfc3339_seconds();
+                    (Saying::Reads, format!("{what} is read up to {to}"))
+                }
+                (None, None) => (Saying::Asked, format!("{what} is asked for")),
+            },
+            How::Read => (Saying::Over, format!("{what} is read")),
+            How::Missing(why) => (Saying::Over, format!("{what} is not all there: {why}")),
+        };
+        self.over = saying == Saying::Over;
+        let due = |(at, said): (Instant, Saying)| {
+            said != saying || now.saturating_duration_since(at) >= PROGRESS
+        };
+        if self.said.is_none_or(due) {
+            log(&text);
+            self.said = Some((now, saying));
+        }
+    }
+
+    fn missing(&self) -> Option<Unknown> {
+        let earlier = self.earlier.as_ref()?;
+        let How::Missing(why) = earlier.how() else {
+            return None;
+        };
+        Some(Unknown {
+            what: format!(
+                "what the node's agent kept since {}",
+                earlier.begin().to_rfc3339_seconds()
+            ),
+            reason: unknown::Reason::NotRecorded,
+            why: why.to_string(),
+            help: "record again; `kflow agent status` says what an agent keeps".to_owned(),
+        })
     }
 }
 

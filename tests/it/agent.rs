@@ -18,6 +18,7 @@ pub(crate) mod forward;
 mod install;
 mod journal;
 mod metrics;
+mod past;
 mod versions;
 
 /// A line of the scheduler's container log, in the CRI log format.

@@ -5,6 +5,7 @@
 //! [`Follow::all`] takes it too.
 
 mod ask;
+mod kept;
 mod machine;
 mod reach;
 
@@ -14,17 +15,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::client::Client as Kube;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tracing::debug;
 
 use crate::live::{Backoff, Out, Stopped, gap};
 use crate::position::Position;
 use kflow_model::offset::Offset;
 use kflow_model::session::format::{self, Line};
+use kflow_model::stamp::SECOND;
 use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
+pub use kept::{How, Kept};
 pub use machine::{Machine, OwnAgent, machine, own_agent};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
@@ -43,6 +46,8 @@ pub const PORT: u16 = 9777;
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(10));
 /// Pause before the next attempt after an error that only a person can change ([`Absent::is_final`]).
 const ABSENT: Duration = Duration::from_secs(30);
+/// How much later than it was asked for what an agent kept may begin, ns: a moment is named by hand.
+const BEGINS: i64 = 2 * SECOND;
 /// How often a followed agent is asked for its state.
 const LOOK: Duration = Duration::from_secs(5);
 /// How long an agent or the apiserver may take to answer before the attempt is given up.
@@ -194,12 +199,10 @@ fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
 #[derive(Debug)]
 pub struct Follow {
     pub way: Way,
-    /// If set, what the agent kept of the time since this moment, by this machine's clock, is sent first.
-    pub since: Option<Nanos>,
+    /// What the agent kept is sent first, if it is asked for.
+    pub kept: Option<Kept>,
     /// How far the agent was followed, for a later [`follow`] into another world.
     pub mark: Mark,
-    /// Dropped, which wakes the receiver, once the past has been sent or turns out not to be available.
-    pub past: Option<oneshot::Sender<()>>,
     /// Also takes what the agent knows from the apiserver.
     pub all: bool,
     /// Receives the sources that the agent runs, whenever they change.
@@ -207,36 +210,38 @@ pub struct Follow {
 }
 
 /// Follows an agent until the receiver of observations is gone.
-pub async fn follow(mut follow: Follow, mut out: Out) {
+pub async fn follow(follow: Follow, mut out: Out) {
     let mut backoff = Backoff::new(RETRY.0, RETRY.1);
     let mut following = Following {
-        since: follow.since,
         before: follow.mark.lock().followed.take(),
         ..Following::default()
     };
     loop {
-        let (ended, pause) = match reach(&follow.way).await {
+        let (ended, pause, over) = match reach(&follow.way).await {
             Err(absent) => {
-                let pause = if absent.is_final() {
-                    ABSENT
-                } else {
-                    backoff.pause()
-                };
-                (absent.to_string(), pause)
+                let last = absent.is_final();
+                let pause = if last { ABSENT } else { backoff.pause() };
+                (absent.to_string(), pause, last)
             }
             Ok(reached) => {
-                let ended = session(reached, &mut follow, &mut following, &mut backoff, &mut out);
-                match ended.await {
+                let ended = session(reached, &follow, &mut following, &mut backoff, &mut out);
+                let ended = match ended.await {
                     Err(End::Stopped(_)) => return,
-                    Err(End::Failed(why)) => (why, backoff.pause()),
-                    Ok(()) => ("it has stopped".to_owned(), backoff.pause()),
-                }
+                    Err(End::Failed(why)) => why,
+                    Ok(()) => "it has stopped".to_owned(),
+                };
+                // Asked for again, what is kept would come from its begin once more.
+                (ended, backoff.pause(), following.is_in_past())
             }
         };
         follow.gives.send_replace(Gives::NOTHING);
-        // The agent is not reachable, so nobody has to wait for its past.
-        drop(follow.past.take());
         out.off(ended.as_str());
+        if let Some(kept) = &follow.kept {
+            kept.failed(&ended);
+            if over && kept.give_up(&ended, &mut out).await.is_err() {
+                return;
+            }
+        }
         if following.broke_off(&ended, &mut out).await.is_err() {
             return;
         }
@@ -249,8 +254,10 @@ pub async fn follow(mut follow: Follow, mut out: Out) {
 #[derive(Debug, Default)]
 struct Following {
     position: Position,
-    /// Start of the past that is asked for, before what the ring holds.
+    /// Start of what is asked for from an agent that was restarted, before what its ring holds.
     since: Option<Nanos>,
+    /// The last batch was of what the agent kept.
+    in_past: bool,
     /// How far the agent was followed into a world that no longer exists.
     before: Option<Followed>,
     /// Sources that sent an observation since the connection began.
@@ -258,6 +265,11 @@ struct Following {
 }
 
 impl Following {
+    /// True while what the agent kept comes, before what its ring holds.
+    const fn is_in_past(&self) -> bool {
+        self.in_past
+    }
+
     /// Reports a gap for each source that had sent something, because nothing is seen until the next connection.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
         let (now, reached) = (clock::now(), self.position.reached);
@@ -265,6 +277,9 @@ impl Following {
             out.send(gap(source, reached, now, 0, why)).await?;
         }
         self.position.broke_off(out).await?;
+        if std::mem::take(&mut self.in_past) {
+            self.since = None;
+        }
         if self.position.epoch != 0 && self.since.is_none() {
             // An agent that was restarted sends what it kept since this moment; an agent that still runs ignores it.
             self.since = Some(reached);
@@ -286,7 +301,7 @@ impl From<crate::proxy::Error> for End {
 
 async fn session(
     mut reached: Reached,
-    follow: &mut Follow,
+    follow: &Follow,
     following: &mut Following,
     backoff: &mut Backoff,
     out: &mut Out,
@@ -312,10 +327,32 @@ async fn session(
     let joined = following.position.joined(&info, out).await;
     joined.map_err(End::Stopped)?;
     follow.gives.send_replace(Gives::of(&info));
-    out.on(reached.said(&info));
     // The agent compares it with its own clock.
     let ahead_ns = follow.mark.clock().map_or(0, Offset::certain_ns);
-    let since = (following.since).map_or(0, |at| u64::try_from(at.plus(ahead_ns).0).unwrap_or(0));
+    let there = |at: Nanos| at.plus(ahead_ns);
+    // Once its ring is read, a connection that broke goes on where it was.
+    let kept = follow.kept.as_ref();
+    let kept = kept.filter(|k| k.is_coming() && following.position.next == 0);
+    if let Some(kept) = kept {
+        kept.joined(&info);
+        if let Some((begin, why)) = later(&info, there(kept.begin())) {
+            let told = kept.lacks(begin, &why, out).await;
+            told.map_err(End::Stopped)?;
+        }
+    }
+    let said = |reached: &Reached, info: &InfoResponse| {
+        let said = reached.said(info);
+        match &follow.kept {
+            Some(kept) if kept.is_coming() => {
+                let begin = kept.begin().to_rfc3339_seconds();
+                format!("{said}; what it kept since {begin} is being read")
+            }
+            _ => said,
+        }
+    };
+    out.on(said(&reached, &info));
+    let since = kept.map(Kept::begin).or(following.since);
+    let since = since.map_or(0, |at| u64::try_from(there(at).0).unwrap_or(0));
     let wants = SubscribeRequest {
         from: following.position.next,
         epoch: following.position.epoch,
@@ -332,7 +369,7 @@ async fn session(
                 compare(offset);
                 let gives = Gives::of(&info);
                 follow.gives.send_if_modified(|g| std::mem::replace(g, gives) != gives);
-                out.on(reached.said(&info));
+                out.on(said(&reached, &info));
                 continue;
             }
         };
@@ -342,8 +379,9 @@ async fn session(
             Err(status) => return Err(End::Failed(reached.client.status(status).to_string())),
         };
         backoff.reset();
-        let reached = following.position.reached;
+        let before = following.position.reached;
         following.position.take(&batch);
+        following.in_past = batch.past;
         if !batch.past {
             following.since = None;
         }
@@ -353,7 +391,7 @@ async fn session(
             // lines is not known.
             let others = following.sources.iter().copied();
             for source in others.filter(|s| !matches!(s, Source::Cri | Source::Kflow)) {
-                let gap = gap(source, reached, now, 0, SLOW);
+                let gap = gap(source, before, now, 0, SLOW);
                 out.send(gap).await.map_err(End::Stopped)?;
             }
         }
@@ -363,11 +401,21 @@ async fn session(
         {
             out.send(gap).await.map_err(End::Stopped)?;
         }
+        let mut read_to = None;
         for line in &batch.lines {
             // Lines of a later kflow that this one does not know are skipped, as in a session.
             if let Line::Observation(mut o) = format::decode(line) {
                 if !(follow.all || is_of_node(&o)) {
                     continue;
+                }
+                if let (Some(why), Some(kept)) = (unkept(&o, since), kept) {
+                    let age = i64::try_from(info.ring_age_ns).unwrap_or(i64::MAX);
+                    let ring = now.plus(age.saturating_neg());
+                    kept.lacks(ring, why, out).await.map_err(End::Stopped)?;
+                    continue;
+                }
+                if batch.past {
+                    read_to = read_to.max(Some(o.stamp.seen.min(now)));
                 }
                 following.position.numbers.number(&mut o);
                 following.sources.insert(o.source);
@@ -381,10 +429,40 @@ async fn session(
                 out.send(o).await.map_err(End::Stopped)?;
             }
         }
-        if !batch.past {
-            drop(follow.past.take());
-            following.position.passed(out).await.map_err(End::Stopped)?;
+        if let (Some(kept), Some(at)) = (&follow.kept, read_to) {
+            kept.reached(at);
         }
+        if !batch.past {
+            let has_all = following.position.passed(out).await;
+            if has_all.map_err(End::Stopped)?
+                && let Some(kept) = follow.kept.as_ref().filter(|k| k.is_coming())
+            {
+                kept.read();
+                out.on(reached.said(&info));
+            }
+        }
+    }
+}
+
+/// Returns since when an agent keeps what it sees, if that is after `since`, by its own clock.
+fn later(info: &InfoResponse, since: Nanos) -> Option<(Nanos, String)> {
+    let agent = info.agent.as_ref()?;
+    let begin = Nanos(i64::try_from(agent.spool.as_ref()?.since).ok()?);
+    let why = || {
+        let (node, begin) = (&agent.node, begin.to_rfc3339_seconds());
+        format!("the agent of {node} keeps what it saw since {begin}")
+    };
+    (begin.since(since) > BEGINS).then(|| (begin, why()))
+}
+
+/// Returns why an agent has nothing from before its ring, when the observation tells that of what was asked for since
+/// this moment.
+fn unkept(o: &Observation, since: u64) -> Option<&str> {
+    match &o.body {
+        Body::Gap(g) if o.source == Source::Kflow && u64::try_from(g.since.0) == Ok(since) => {
+            Some(&g.why)
+        }
+        _ => None,
     }
 }
 
@@ -432,7 +510,7 @@ fn said(info: &InfoResponse) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kflow_model::stamp::{MILLI, SECOND};
+    use kflow_model::stamp::MILLI;
     use prost::bytes::Bytes;
 
     #[test]

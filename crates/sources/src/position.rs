@@ -46,12 +46,14 @@ impl Position {
         self.reached = clock::now();
     }
 
-    /// All lines of a batch were passed on.
-    pub(crate) async fn passed(&mut self, out: &mut Out) -> Result<(), Stopped> {
-        if self.has_all() {
+    /// All lines of a batch were passed on. Returns true when everything was read that the sender had when the
+    /// connection began.
+    pub(crate) async fn passed(&mut self, out: &mut Out) -> Result<bool, Stopped> {
+        let has_all = self.has_all();
+        if has_all {
             self.report(false, out).await?;
         }
-        Ok(())
+        Ok(has_all)
     }
 
     /// The connection ended. What the sender sees until the next one is missing.

@@ -42,7 +42,7 @@ pub(super) struct Apiserver {
     /// Why the Job controller makes no pod, as the message of its Event; `None`: it makes one.
     pub(super) refuses: Mutex<Option<String>>,
     /// Breaks every forwarded connection that is open, when it changes.
-    cut: watch::Sender<usize>,
+    pub(super) cut: watch::Sender<usize>,
 }
 
 impl Apiserver {
@@ -297,9 +297,8 @@ fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<
             labels: LABEL.to_owned(),
             node: "node1".to_owned(),
         },
-        since: None,
+        kept: None,
         mark: Mark::default(),
-        past: None,
         all: false,
         gives,
     };
@@ -425,7 +424,8 @@ fn what_an_agent_kept_is_in_a_recording_that_is_made_from_afar() {
             move || {
                 run(command()
                     .args([
-                        "record", "--node", "node1", "--since", "-10m", "--for", "3s",
+                        // Less than connecting takes: the time counts once the past is read.
+                        "record", "--node", "node1", "--since", "-10m", "--for", "1ms",
                     ])
                     .arg("--kubeconfig")
                     .arg(config)
@@ -436,23 +436,24 @@ fn what_an_agent_kept_is_in_a_recording_that_is_made_from_afar() {
         let said = said.await.unwrap();
         let text = fs::read_to_string(&file).unwrap();
         assert!(text.contains("SyncLoop ADD"), "{}", said.err);
-        assert!(said.err.contains("cri agent: on (kflow "), "{}", said.err);
+        for part in ["cri agent: on (kflow ", " is read\n"] {
+            assert!(said.err.contains(part), "{part}: {}", said.err);
+        }
+        assert!(!text.contains("\"gap\""), "{text}");
     });
 }
 
 #[test]
 fn since_needs_the_agent_of_a_node() {
-    let said = crate::program::kflow([
-        "record",
-        "--since",
-        "-10m",
-        "--for",
-        "1s",
-        "-O",
-        "/dev/null",
-    ]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("--node"), "{}", said.err);
+    let args = ["record", "--since", "-10m", "--for", "1s"];
+    for (more, want) in [
+        (["-O", "/dev/null"], "--node"),
+        (["--store", "file:///no/such"], "kflow store add"),
+    ] {
+        let said = crate::program::kflow(args.into_iter().chain(more));
+        assert_eq!(said.code, Some(2));
+        assert!(said.err.contains(want), "{}", said.err);
+    }
 }
 
 /// Runs a command against an apiserver that knows the agent of node1, and returns its output.

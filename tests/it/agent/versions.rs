@@ -18,11 +18,11 @@ use kflow_serve::ring::{Ring, line};
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
 use kflow_serve::wire::{INFO, InfoRequest, InfoResponse};
-use kflow_sources::agent::{AgentPod, Follow, Gives, Mark, Silent, Way, follow, greet};
+use kflow_sources::agent::{AgentPod, Follow, Gives, How, Kept, Mark, Silent, Way, follow, greet};
 use kflow_sources::live::Board;
 use prost::bytes::Bytes;
 use tokio::net::UnixListener;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tonic::body::Body as GrpcBody;
 use tonic::server::{Grpc, ServerStreamingService, UnaryService};
 use tonic::{Request, Response, Status};
@@ -148,18 +148,17 @@ struct Following {
     board: Board,
     from: mpsc::Receiver<Observation>,
     mark: Mark,
-    past: oneshot::Receiver<()>,
+    kept: Option<Kept>,
 }
 
 fn following(socket: PathBuf, since: Option<Nanos>) -> Following {
     let (board, from) = Board::new(64);
-    let (told, past) = oneshot::channel();
+    let kept = since.map(Kept::since);
     let mark = Mark::default();
     let wanted = Follow {
         way: Way::Socket(socket),
-        since,
+        kept: kept.clone(),
         mark: mark.clone(),
-        past: Some(told),
         all: false,
         gives: watch::channel(Gives::default()).0,
     };
@@ -168,7 +167,7 @@ fn following(socket: PathBuf, since: Option<Nanos>) -> Following {
         board,
         from,
         mark,
-        past,
+        kept,
     }
 }
 
@@ -216,8 +215,11 @@ fn what_one_of_two_versions_does_not_know_is_left_out_and_both_are_named() {
                 texts.extend(text(&o).map(str::to_owned));
             }
             assert_eq!(texts, ["first", "second"], "{version}");
-            let past = tokio::time::timeout(PATIENCE, f.past).await;
-            assert!(past.expect("in time").is_err());
+            let kept = f.kept.unwrap();
+            tokio::time::timeout(PATIENCE, kept.over())
+                .await
+                .expect("in time");
+            assert_eq!(kept.how(), How::Read);
             let status = &f.board.statuses()[0];
             let want = format!(
                 "kflow {version} there, {own} here: what one of them does not know is left out"

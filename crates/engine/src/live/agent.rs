@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::Config;
 use super::sources::connect;
-use kflow_model::{Nanos, Source};
-use kflow_sources::agent::{Follow, Gives as What, LABEL, Mark, SOCKET, Way, follow};
+use kflow_model::Source;
+use kflow_sources::agent::{Follow, Gives as What, Kept, LABEL, Mark, SOCKET, Way, follow};
 use kflow_sources::live::{Backoff, Board, Out};
 
 /// Longest wait for what an agent stored earlier, before other sources start.
@@ -61,8 +61,8 @@ impl Place {
 #[derive(Clone, Debug)]
 pub struct Agent {
     pub place: Place,
-    /// If set, what the agent stored since this time is read first.
-    pub since: Option<Nanos>,
+    /// What the agent stored is read first, if it is asked for.
+    pub kept: Option<Kept>,
     /// How far the agent's stream was read before.
     pub mark: Mark,
 }
@@ -101,21 +101,22 @@ impl Gives {
     }
 }
 
-/// Follows the configuration's agent. The receiver ends when what the agent stored earlier has been read.
-pub(super) fn spawn(
-    config: &Config,
-    board: &Board,
-    tasks: &mut JoinSet<()>,
-) -> Option<(Gives, oneshot::Receiver<()>)> {
+/// Follows the configuration's agent.
+pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) -> Option<Gives> {
     let agent = config.agent.clone()?;
     let out = board.out(Source::Cri, super::AGENT);
     let (gives, given) = watch::channel(What::default());
-    let (past, over) = oneshot::channel();
+    if let Some(kept) = agent.kept.clone() {
+        tasks.spawn(kept.watch(out.share()));
+    }
     let config = config.clone();
     tasks.spawn(async move {
         let node = config.scope.as_ref().and_then(|s| s.node.clone());
         let through = match (&agent.place, node) {
-            (Place::Pods { .. }, Some(node)) => Some((client(&config, &out).await, node)),
+            (Place::Pods { .. }, Some(node)) => {
+                let client = client(&config, agent.kept.as_ref(), &out).await;
+                Some((client, node))
+            }
             _ => None,
         };
         let Some(way) = agent.place.way(through) else {
@@ -123,31 +124,35 @@ pub(super) fn spawn(
         };
         let wanted = Follow {
             way,
-            since: agent.since,
+            kept: agent.kept,
             mark: agent.mark,
-            past: Some(past),
             all: config.scope.is_none(),
             gives,
         };
         follow(wanted, out).await;
     });
-    Some((Gives(given), over))
+    Some(Gives(given))
 }
 
 /// Returns a client for the apiserver as soon as there is one. What prevents it is reported by the watches.
-async fn client(config: &Config, out: &Out) -> kube::Client {
+async fn client(config: &Config, kept: Option<&Kept>, out: &Out) -> kube::Client {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
     loop {
         match connect(config).await {
             Ok((client, _)) => return client,
-            Err(why) => out.off(why),
+            Err(why) => {
+                if let Some(kept) = kept {
+                    kept.failed(&why);
+                }
+                out.off(why);
+            }
         }
         out.pause(backoff.pause()).await;
     }
 }
 
-/// Waits until what an agent stored earlier has been read, up to `PAST`.
-pub(super) async fn past(over: oneshot::Receiver<()>) {
-    // The sender is dropped at the end. A slow agent must not keep everything else from starting.
-    drop(tokio::time::timeout(PAST, over).await);
+/// Waits until what an agent stored earlier has been read or is missing, up to [`PAST`].
+pub(super) async fn past(kept: &Kept) {
+    // A slow agent must not keep everything else from starting.
+    tokio::time::timeout(PAST, kept.awaited()).await.ok();
 }

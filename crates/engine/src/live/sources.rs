@@ -39,22 +39,19 @@ fn kubelet_decoder() -> Box<dyn LineDecoder> {
 }
 
 pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
-    let followed = agent::spawn(config, board, tasks);
-    let wants_past = config.agent.as_ref().is_some_and(|a| a.since.is_some());
-    match followed {
-        Some((gives, over)) if wants_past => {
-            // What the agent stored earlier has to arrive before everything else.
-            let (config, board) = (config.clone(), board.clone());
-            tasks.spawn(async move {
-                agent::past(over).await;
-                let mut others = JoinSet::new();
-                spawn_others(&config, Some(&gives), &board, &mut others);
-                while others.join_next().await.is_some() {}
-            });
-        }
-        Some((gives, _)) => spawn_others(config, Some(&gives), board, tasks),
-        None => spawn_others(config, None, board, tasks),
-    }
+    let gives = agent::spawn(config, board, tasks);
+    let kept = config.agent.as_ref().and_then(|a| a.kept.clone());
+    let Some(kept) = kept else {
+        return spawn_others(config, gives.as_ref(), board, tasks);
+    };
+    // What the agent stored earlier has to arrive before everything else.
+    let (config, board) = (config.clone(), board.clone());
+    tasks.spawn(async move {
+        agent::past(&kept).await;
+        let mut others = JoinSet::new();
+        spawn_others(&config, gives.as_ref(), &board, &mut others);
+        while others.join_next().await.is_some() {}
+    });
 }
 
 /// Follows the node's cgroups, folders of pods and mounts.

@@ -18,6 +18,7 @@ use kflow_model::gap::{ClockStep, Note};
 use kflow_model::session::format;
 use kflow_model::turns::Turns;
 use kflow_model::{Body, Evidence, Nanos, Observation, Scope, Source, Stamp, Text};
+use kflow_sources::agent::Kept as Earlier;
 use kflow_sources::live::Board;
 
 /// Longest time between two pictures: ages grow while nothing happens.
@@ -51,7 +52,12 @@ pub(super) struct WorldThread {
     /// Sources that no flag asked for.
     guessed: Vec<Source>,
     post: Option<Post>,
+    /// What the agent kept from before, if it was asked for.
+    earlier: Option<Earlier>,
 }
+
+/// Reason in the gap for what an agent kept, when a run or its recording ends before all of it was read.
+const CUT: &str = "kflow was ended before all of it was read";
 
 impl WorldThread {
     pub(super) fn new(
@@ -81,6 +87,7 @@ impl WorldThread {
             scope,
             guessed: config.guessed.clone(),
             post,
+            earlier: config.agent.as_ref().and_then(|a| a.kept.clone()),
         }
     }
 
@@ -129,6 +136,8 @@ impl WorldThread {
         while let Ok(command) = asked.try_recv() {
             self.command(command);
         }
+        let cut = self.earlier.as_ref().map(|e| e.cut(CUT));
+        cut.into_iter().flatten().for_each(|o| self.take(o));
         self.recorder = None;
         self.kept = None;
         self.publish(clock::now());
@@ -215,6 +224,10 @@ impl WorldThread {
             }
             Command::StopRecording => {
                 if let Some(recorder) = self.recorder.take() {
+                    let lack = self.earlier.as_ref().map(|e| e.lack(CUT));
+                    for o in lack.into_iter().flatten() {
+                        recorder.take(&Arc::new(o));
+                    }
                     self.closing = Some(recorder.recording());
                 }
             }
