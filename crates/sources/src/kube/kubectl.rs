@@ -335,7 +335,7 @@ impl KubectlText {
             return Fed::Ignored("description of an object of another kind");
         };
         let moment = object::heard(kind, &lines)
-            .filter(|heard| moment.0.since(*heard) > HEARTBEAT)
+            .filter(|heard| moment.0.since(*heard) > HEARTBEAT || *heard > moment.0)
             .map_or(moment, Moment);
         let described = Described::new(kind, &lines, &rows);
         let object = if kind == "Pod" {
@@ -570,13 +570,34 @@ impl KubectlText {
         let of_end = || while_it_waits(lines).filter(|_| rows.is_empty());
         let by_start = by_start.or(by_age).or_else(of_end);
         self.latest = self.latest.max(by_start.map(|(_, to)| to));
-        Moment(match (by_start, told) {
+        let at = match (by_start, told) {
             (Some((from, to)), Some(told)) if (from..=to).contains(&told) => told,
             (Some((from, _)), _) => from,
             (None, Some(told)) => told,
             (None, None) => start.unwrap_or_default(),
-        })
+        };
+        // Ages are rounded, and the cluster's clock may be ahead of the one that told the moment.
+        Moment(newest(lines).map_or(at, |newest| newest.max(at)))
     }
+}
+
+/// Returns the newest of the times that a description gives of what has happened: it was printed no earlier.
+fn newest(lines: &[outline::Line<'_>]) -> Option<Nanos> {
+    const HAPPENED: [&str; 8] = [
+        "AcquireTime",
+        "Completed At",
+        "CreationTimestamp",
+        "Finished",
+        "Last Schedule Time",
+        "RenewTime",
+        "Start Time",
+        "Started",
+    ];
+    let of = |line: &outline::Line<'_>| {
+        let own = HAPPENED.contains(&line.key).then_some(line.value);
+        own.and_then(Nanos::parse_rfc2822).max(newest(&line.below))
+    };
+    lines.iter().filter_map(of).max()
 }
 
 /// Returns from when until when a description can have been printed of which a container waits in CrashLoopBackOff: the kubelet does not

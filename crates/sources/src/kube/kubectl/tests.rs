@@ -389,6 +389,36 @@ fn ages_count_from_the_moment_that_the_text_tells() {
     assert!((-2 * SECOND..=2 * SECOND).contains(&off), "{off}");
 }
 
+/// A cluster whose clock is ahead of the one that told when the text was printed, with Events and without.
+#[test]
+fn nothing_in_a_description_is_later_than_the_description() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/kubectl");
+    let mut read_of = (0, 0);
+    for file in std::fs::read_dir(folder).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if name.strip_suffix(".txt").is_none() {
+            continue;
+        }
+        let text = fixture(&name);
+        let without = text.split("\nEvents:").next().unwrap();
+        for text in [text.as_str(), without] {
+            let words = text.lines().flat_map(|l| l.split("  ")).map(str::trim);
+            let times = words.filter_map(Nanos::parse_rfc2822);
+            let Some(newest) = times.max() else { continue };
+            let all = read(text, "2026-11-20T00:00:00Z");
+            let object = |o: &&Observation| matches!(o.body, Body::Pod(_) | Body::Node(_));
+            for o in all.iter().filter(object) {
+                assert!(o.stamp.seen >= newest, "{name}: {newest:?} {o:?}");
+                match o.body {
+                    Body::Pod(_) => read_of.0 += 1,
+                    _ => read_of.1 += 1,
+                }
+            }
+        }
+    }
+    assert!(read_of.0 > 40 && read_of.1 > 1, "{read_of:?}");
+}
+
 #[test]
 fn several_descriptions_and_what_stands_around_them() {
     let text = format!(
