@@ -223,7 +223,10 @@ pub(super) fn flow(args: &FlowArgs) -> anyhow::Result<u8> {
         all: args.all,
     };
     match args.output.rows() {
-        None => flow::lit_text(&mut out, map, &passed, &options, out::colour())?,
+        None => {
+            flow::lit_text(&mut out, map, &passed, &options, out::colour())?;
+            source.tell_moment(&args.input);
+        }
         Some(form) => flow::lit_json(&mut out, map, &passed, &options, form)?,
     }
     out.flush()?;

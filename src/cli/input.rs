@@ -18,7 +18,7 @@ use kflow_model::clock;
 use kflow_model::gap::Gap;
 use kflow_model::offset::Offset;
 use kflow_model::session::{Header, Report, Session};
-use kflow_model::units::{DAY, MINUTE};
+use kflow_model::units::{DAY, MINUTE, date_and_clock};
 use kflow_model::{Body, Nanos, Scope, Text};
 
 /// The observations of a recording or of live sources, and the requested moment. The large parts are never freed: the
@@ -201,6 +201,14 @@ impl Observations {
             recorded: range.map(|(_, end)| end),
             clocks: told.apiserver.map(|apiserver| (apiserver, told.offset)),
         })
+    }
+
+    /// Says of which moment a text is that ends there, where that is not the end of a recording.
+    pub fn tell_moment(&self, input: &Input) {
+        if self.recorded.is_none() || input.at.is_some() {
+            let at = date_and_clock(self.at, 0, 0);
+            super::out::tell_later(&format!("as of {at} UTC"));
+        }
     }
 
     /// The begin of the requested time: `since`, but not before the first observation; without

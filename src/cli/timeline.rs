@@ -59,6 +59,8 @@ pub(super) fn timeline(args: &TimelineArgs) -> anyhow::Result<u8> {
     out.flush()?;
     if pods.is_empty() {
         tell_of_none("pods", asked);
+    } else if args.output.rows().is_none() && args.output != Format::Name {
+        source.tell_moment(&args.input);
     }
     tell_of_past(past);
     tell_of_loss(&world);
@@ -90,6 +92,7 @@ fn owners(
             for story in &stories {
                 owner::text(&mut out, story, out::colour())?;
             }
+            source.tell_moment(&args.input);
         }
     }
     out.flush()?;

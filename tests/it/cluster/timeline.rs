@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kflow_export::abreast::{self, Clock, Lane};
+use kflow_model::clock;
 use kflow_model::offset::Offset;
 use kflow_model::stamp::SECOND;
+use kflow_model::units::date_and_clock;
 use serde_json::Value;
 
 use super::rig::{Played, Shape, name};
 use crate::agent::block_on;
-use crate::program::Said;
+use crate::program::{Said, kflow};
 
 async fn timeline(played: &Played, args: &[&str]) -> Said {
     let of_owner = ["timeline", "deploy/burst", "-n", "s19"];
@@ -172,4 +174,51 @@ fn a_clock_that_is_known_to_less_than_a_column_is_told() {
         unsure.contains("agrees within 10.0s, which is more than a column"),
         "{unsure}"
     );
+}
+
+/// The moment that a text for people ends at, as the remark beside it says.
+fn told(said: &Said) -> Option<&str> {
+    let mut lines = said.err.lines();
+    lines.find_map(|l| l.strip_prefix("kflow: as of "))
+}
+
+#[test]
+fn what_ends_at_a_look_says_when_that_was_and_what_ends_at_a_moment_says_that() {
+    block_on(async {
+        let played = Played::of(Shape {
+            nodes: 2,
+            agents: 2,
+            spread: 2,
+            ..Shape::default()
+        })
+        .await;
+        let now = || format!("{} UTC", date_and_clock(clock::now(), 0, 0));
+        let asks: [&[&str]; 3] = [
+            &["timeline", "deploy/burst", "-n", "s19"],
+            &["timeline", "-A"],
+            &["flow", "-A"],
+        ];
+        for args in asks {
+            let begun = now();
+            let said = played.kflow(args).await;
+            let at = told(&said).unwrap_or_else(|| panic!("{args:?}: {}", said.err));
+            assert!(*begun <= *at && *at <= *now(), "{begun} {at}");
+            let rows = played.kflow(&[args, &["-o", "json"][..]].concat()).await;
+            assert_eq!(told(&rows), None, "{}", rows.err);
+        }
+    });
+    let file = crate::fixture("sessions/S2-stuck-early.kflow.zst");
+    let of = |args: &[&str]| kflow(args.iter().copied().chain(["-s", file.to_str().unwrap()]));
+    let at = ["--at", "50%"];
+    let ticket = of(&["why", "--all", "-o", "markdown", at[0], at[1]]).out;
+    for args in [&["timeline"][..], &["flow"]] {
+        let said = of(&[args, &at].concat());
+        let moment = told(&said).unwrap_or_else(|| panic!("{args:?}: {}", said.err));
+        assert!(
+            ticket.contains(&format!("As of {moment}, of ")),
+            "{moment}: {ticket}"
+        );
+        // A recording that is taken whole ends where it ends.
+        assert_eq!(told(&of(args)), None);
+    }
 }
