@@ -14,7 +14,7 @@ use kflow_core::query::Moment;
 use kflow_engine::{Overview, Player};
 use kflow_model::session::{Session, reader};
 use kflow_model::stamp::SECOND;
-use kflow_model::{Nanos, Observation};
+use kflow_model::{Body, Nanos, Observation};
 use kflow_tui::backend::{Answer, Backend as _, Drive};
 use kflow_tui::replay::{Replay, is_error};
 use serde::Deserialize;
@@ -642,4 +642,57 @@ fn the_next_error_is_one_that_something_suffered_from_and_is_said_in_words_with_
         }
     }
     assert!(with_pod > 20, "{with_pod}");
+}
+
+/// Real recordings without all but their Events: the API has one pod of a name at a time.
+#[test]
+fn what_was_wrong_with_a_pod_that_events_alone_tell_of_is_over_once_another_has_its_name() {
+    let mut over = 0;
+    for file in std::fs::read_dir(in_repository("fixtures/causes/real")).unwrap() {
+        let path = file.unwrap().path();
+        if !path.to_string_lossy().ends_with(".kflow.zst") {
+            continue;
+        }
+        let mut observations = reader::load(&path).unwrap().observations;
+        observations.retain(|o| matches!(o.body, Body::Event(_)));
+        // When the Events of each pod of a name began to happen, and to arrive.
+        let mut names: BTreeMap<_, BTreeMap<_, (Nanos, Nanos)>> = BTreeMap::new();
+        for o in &observations {
+            let Body::Event(e) = &o.body else { continue };
+            // Some name a pod without its UID.
+            if e.object.kind == "Pod" && !e.object.uid.is_empty() {
+                let name = (e.object.namespace.clone(), e.object.name.clone());
+                let (at, seen) = names
+                    .entry(name)
+                    .or_default()
+                    .entry(e.object.uid.clone())
+                    .or_insert((o.stamp.at, o.stamp.seen));
+                *at = o.stamp.at.min(*at);
+                *seen = o.stamp.seen.min(*seen);
+            }
+        }
+        names.retain(|_, pods| pods.len() > 1);
+        if names.is_empty() {
+            continue;
+        }
+        let range = (
+            observations[0].stamp.seen,
+            observations.last().unwrap().stamp.seen,
+        );
+        let all = Overview::of(&observations, Arc::default(), None, range);
+        for part in all.incidents.iter().flat_map(|i| &i.parts) {
+            let v = &part.verdict;
+            let pods = names.get(&(v.namespace.clone(), v.pod.clone()));
+            let own = pods.and_then(|p| p.get(v.uid.0.as_str()));
+            let Some((born, _)) = own else { continue };
+            let younger = pods.into_iter().flatten().filter(|(_, (at, _))| at > born);
+            let Some(known) = younger.map(|(_, (_, seen))| *seen).min() else {
+                continue;
+            };
+            let by = known.max(part.told).plus(all.within + SECOND);
+            assert!(part.end.is_some_and(|end| end <= by), "{path:?}: {part:?}");
+            over += 1;
+        }
+    }
+    assert!(over > 3, "{over}");
 }

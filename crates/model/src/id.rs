@@ -82,6 +82,16 @@ impl PodUid {
     pub fn is_described(&self) -> bool {
         self.as_str().starts_with(Self::DESCRIBED)
     }
+
+    /// True for a UID as the apiserver makes it. Static pods have UIDs of the kubelet.
+    pub fn is_of_api(&self) -> bool {
+        let uid = self.as_str();
+        let is_uuid = |(n, b): (usize, u8)| match n {
+            8 | 13 | 18 | 23 => b == b'-',
+            _ => b.is_ascii_hexdigit(),
+        };
+        uid.len() == 36 && uid.bytes().enumerate().all(is_uuid)
+    }
 }
 
 macro_rules! hex_id {

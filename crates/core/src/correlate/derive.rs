@@ -49,6 +49,8 @@ pub(crate) struct Input<'a> {
     pub(crate) mirrors: Vec<PodUid>,
     pub(crate) namespace: Text,
     pub(crate) name: Text,
+    /// Since when, at the latest, a younger pod has the name.
+    pub(crate) followed: Option<Nanos>,
     pub(crate) evidence: Arc<Observed>,
     /// States from lists of the runtime: sandbox or container id, state, and the earliest list that shows this state.
     pub(crate) listed: &'a [(Text, RuntimeState, Evidence)],
@@ -234,7 +236,9 @@ fn gone(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
         // A static pod exists without an API object.
         Some((o, _)) if o.source != Source::Kube => None,
         Some((o, p)) => absent(o.stamp.at, p),
-        None => never_listed(input, f).or_else(|| deleted_by_owner(input, f)),
+        None => never_listed(input, f)
+            .or_else(|| deleted_by_owner(input, f))
+            .or_else(|| replaced(input)),
     }
 }
 
@@ -298,6 +302,13 @@ fn deleted_by_owner(input: &Input<'_>, f: &PodEvidence<'_>) -> Option<Nanos> {
     }
     let last = input.evidence.iter().map(|o| o.stamp.at).max()?;
     (last.since(deletion.stamp.at) < STOPPED).then_some(last)
+}
+
+/// When a pod was gone, at the latest, of which only Events tell, and whose name a younger pod has.
+fn replaced(input: &Input<'_>) -> Option<Nanos> {
+    let by_events = |o: &Evidence| matches!(o.body, Body::Event(_));
+    let followed = input.followed?;
+    input.evidence.iter().all(by_events).then_some(followed)
 }
 
 /// True when the list is a table that kubectl printed, and the pod was seen after it. The table has the time of its file,

@@ -14,7 +14,7 @@ use crate::correlate::derive::{self, Input};
 use crate::correlate::lazy::{Derive, Lazy};
 use crate::correlate::view::PodView;
 use crate::timeline::Timeline;
-use kflow_model::{ObjectRef, PodUid, Text};
+use kflow_model::{Nanos, ObjectRef, PodUid, Text};
 
 /// A pod: a handle that snapshots share until the pod changes. It dereferences to its [`PodView`], which is derived
 /// at the first read.
@@ -27,6 +27,8 @@ pub(crate) struct Origin {
     pub(crate) namespace: Text,
     pub(crate) name: Text,
     pub(crate) owners: Vec<ObjectRef>,
+    /// Since when, at the latest, a younger pod has the name.
+    pub(crate) followed: Option<Nanos>,
     pub(crate) context: Arc<PodContext>,
 }
 
@@ -37,6 +39,7 @@ impl Origin {
             mirrors: self.file.mirrors.clone(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
+            followed: self.followed,
             evidence: Arc::new(Observed::new(self.file.sorted())),
             listed: &self.file.listed_items,
             context: &self.context,
@@ -75,7 +78,7 @@ impl LazyPod {
             view: OnceLock::new(),
         }
     }
-    pub fn listed_by(&self) -> (kflow_model::Nanos, &PodUid) {
+    pub fn listed_by(&self) -> (Nanos, &PodUid) {
         (self.key.0, &self.key.1)
     }
     /// True when `query` is the pod's `ns/name` or `name`. Does not derive the view.

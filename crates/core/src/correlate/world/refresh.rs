@@ -191,6 +191,21 @@ impl World {
         lives
     }
 
+    /// Since when, at the latest, a younger pod has the name of this one: the API has one pod of a name at a time. Both have UIDs
+    /// of the API; those of static pods are made by the kubelet, and have a mirror of the same name.
+    fn succeeded(&self, slot: Slot, file: &PodFile) -> Option<Nanos> {
+        let of_api = |f: &PodFile| PodUid(f.uid.clone()).is_of_api();
+        let name = self.names.get(file.name?)?;
+        if name.lives.len() < 2 || !of_api(file) {
+            return None;
+        }
+        let mut lives = name.lives.iter();
+        let own = lives.find(|l| l.slot == slot)?;
+        let younger =
+            |l: &&Life| l.birth > own.birth && self.files.get(l.slot).is_some_and(|f| of_api(f));
+        lives.find(younger).map(|l| l.birth)
+    }
+
     /// The file for evidence of a name that matches no known pod: shown as a pod that is known by its name only.
     fn leftover(&mut self, n: u32) -> Slot {
         let Some(file) = self.names.get_mut(n).map(Arc::make_mut) else {
@@ -240,6 +255,7 @@ impl World {
                 Some((ns.into(), name.into()))
             })
             .unwrap_or_default();
+        let followed = self.succeeded(slot, &file);
         self.name_calls(slot, unnamed, &file.uid, &namespace, &name);
         if !file.voted && file.on_node {
             let node = node_of(&file);
@@ -258,6 +274,7 @@ impl World {
                 namespace,
                 name,
                 owners,
+                followed,
                 context: Arc::clone(&self.context),
             },
         );
