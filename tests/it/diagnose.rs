@@ -17,6 +17,7 @@ mod absence;
 mod asked;
 mod causes;
 mod degraded;
+mod disrupted;
 mod ended;
 mod first_look;
 mod heard;

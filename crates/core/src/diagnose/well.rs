@@ -25,27 +25,21 @@ pub(super) fn unexplained(f: &PodHistory<'_>) -> Verdict {
     v
 }
 
-/// True for the Event that says that a pod is not evicted after all (Kubernetes 1.36 `pkg/controller/tainteviction/taint_eviction.go`,
-/// `emitCancelPodDeletionEvent`).
-fn is_cancelled(s: &signal::Signal<'_>) -> bool {
-    s.reason == "TaintManagerEviction" && s.text.starts_with("Cancelling deletion")
-}
-
-/// Why a pod is gone that its owner did not delete.
+/// Who ended a pod that is gone, where its owner did not: by its condition, or by the newest Event of those that say so.
 fn ended_by(f: &PodHistory<'_>) -> Option<String> {
-    f.signals.iter().rev().find_map(|s| match s.reason.as_ref() {
-        "TaintManagerEviction" if !is_cancelled(s) => {
-            let node = match f.view.node.as_str() {
-                "" => "its node",
-                node => node,
-            };
-            Some(format!(
-                "it was deleted because it did not tolerate a taint of {node} with the effect NoExecute, or not for longer"
-            ))
-        }
-        "Preempted" => Some("it had to make room for a pod of higher priority".to_owned()),
+    let node = finding::node_of(f.view, f.api);
+    let condition = f.api.and_then(|p| p.condition("DisruptionTarget"));
+    let condition = condition.filter(|c| c.is_true());
+    if let Some(who) = condition.and_then(|c| rules::disruptor(&c.reason, &c.message, node)) {
+        return Some(who);
+    }
+    let mut events = f.view.evidence.iter().rev().filter_map(|o| match &o.body {
+        Body::Event(e) => Some(e),
         _ => None,
-    })
+    });
+    // What the newest of them takes back is not told by an older one.
+    let e = events.find(|e| rules::disruptor(&e.reason, "", node).is_some())?;
+    rules::disruptor(&e.reason, &e.message, node)
 }
 
 /// The verdict on a pod that is well, which says whether it always was; or, with `gone`, on one that no longer exists.
@@ -56,7 +50,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         .iter()
         .filter(|s| s.source != kflow_model::Source::Runtime)
         .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
-        .filter(|s| !is_cancelled(s))
+        .filter(|s| s.reason != rules::TAINT_MANAGER || !rules::is_cancelled(&s.text))
         .filter(|s| Catalogue::get().knows(&s.reason) && !f.is_of_ephemeral(s))
         .collect();
     let waiting: Vec<Finding<'_>> = if gone {
@@ -78,7 +72,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
     };
     let sentence = if gone {
         match ended_by(f) {
-            Some(why) => format!("The pod is gone: {why}."),
+            Some(who) => format!("The pod is gone: it was ended by {who}."),
             None => "The pod is gone.".to_owned(),
         }
     } else if completed {

@@ -496,18 +496,17 @@ fn name_pod(cx: Context<'_>, what: &str) -> Option<String> {
     Some(what.replace(uid, &format!("{}{priority}", pod.key())))
 }
 
-/// Sets the name `who` to the component that ended the pod.
-pub(super) fn who(cx: Context<'_>, x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
-    if let Some(what) = x.names.get("what").and_then(|what| name_pod(cx, what)) {
-        x.names.replace("what", &what);
-    }
-    let node = node_of(f.view, f.api);
+/// The reason of the Events by which the taint manager says that it deletes a pod, and that it does not after all.
+pub(in crate::diagnose) const TAINT_MANAGER: &str = "TaintManagerEviction";
+
+/// Returns the component that ends a pod before its time, and what for, by the reason and the message of the pod's condition
+/// `DisruptionTarget`, of its status or of an Event about it. `None` for another reason.
+pub(in crate::diagnose) fn disruptor(reason: &str, message: &str, node: &str) -> Option<String> {
     // pkg/kubelet/nodeshutdown, `nodeShutdownReason` and `nodeShutdownMessage`; pkg/kubelet/preemption/preemption.go,
     // `message`. The condition has one reason for all, and the status may have lost its own.
-    let shuts_down =
-        f.api.is_some_and(|p| p.status.reason == "Terminated") || s.text.contains("node shutdown");
-    let for_critical = s.text.contains("accommodate a critical pod");
-    let who = match s.reason.as_ref() {
+    let shuts_down = reason == "Terminated" || message.contains("node shutdown");
+    let for_critical = message.contains("accommodate a critical pod");
+    Some(match reason {
         "TerminationByKubelet" if for_critical => {
             format!("the kubelet of {}, for a critical pod", named(node))
         }
@@ -517,14 +516,37 @@ pub(super) fn who(cx: Context<'_>, x: &mut Finding<'_>, s: &Signal<'_>, f: &PodH
         "Evicted" | "TerminationByKubelet" => format!("the kubelet of {} (eviction)", named(node)),
         "Preempting" => format!("the kubelet of {}, for a critical pod", named(node)),
         "Preempted" | "PreemptionByScheduler" => {
-            "the scheduler, for a pod with a higher priority (preemption)".into()
+            "the scheduler, for a pod with a higher priority (preemption)".to_owned()
         }
-        "EvictionByEvictionAPI" => "the eviction API, for example a drain".into(),
-        "DeletionByTaintManager" => "the taint manager, because of a taint of its node".into(),
-        "DeletionByDeviceTaintManager" => "the device taint manager".into(),
-        "DeletionByPodGC" => "the pod garbage collector, because its node is gone".into(),
-        _ => "the system".to_owned(),
+        "EvictionByEvictionAPI" => "the eviction API, for example a drain".to_owned(),
+        TAINT_MANAGER if is_cancelled(message) => return None,
+        TAINT_MANAGER | "DeletionByTaintManager" => {
+            format!("the taint manager, because of a taint of {}", named(node))
+        }
+        "DeletionByDeviceTaintManager" => "the device taint manager".to_owned(),
+        "DeletionByPodGC" => "the pod garbage collector, because its node is gone".to_owned(),
+        _ => return None,
+    })
+}
+
+/// True for the message by which the taint manager takes back that it deletes a pod (Kubernetes 1.36
+/// pkg/controller/tainteviction/taint_eviction.go, `emitCancelPodDeletionEvent`).
+pub(in crate::diagnose) fn is_cancelled(message: &str) -> bool {
+    message.starts_with("Cancelling deletion")
+}
+
+/// Sets the name `who` to the component that ended the pod.
+pub(super) fn who(cx: Context<'_>, x: &mut Finding<'_>, s: &Signal<'_>, f: &PodHistory<'_>) {
+    if let Some(what) = x.names.get("what").and_then(|what| name_pod(cx, what)) {
+        x.names.replace("what", &what);
+    }
+    let node = node_of(f.view, f.api);
+    let shuts_down = f.api.is_some_and(|p| p.status.reason == "Terminated");
+    let who = match s.reason.as_ref() {
+        "TerminationByKubelet" if shuts_down => disruptor("Terminated", &s.text, node),
+        reason => disruptor(reason, &s.text, node),
     };
+    let who = who.unwrap_or_else(|| "the system".to_owned());
     x.names.set("who", &who);
     match s.reason.as_ref() {
         "Preempted" | "PreemptionByScheduler" => x.names.set("preemptor", "the scheduler"),
