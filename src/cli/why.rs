@@ -1,6 +1,7 @@
 //! `kflow why` and `kflow causes`: verdicts, and the catalogue of their causes.
 
 mod heard;
+mod watch;
 mod well;
 
 use std::ffi::OsStr;
@@ -10,15 +11,13 @@ use std::sync::Arc;
 
 use super::args::{CausesArgs, Input, WhyArgs, WhyFormat as Format, quoted};
 use super::input::Observations;
-use super::watched::Watched;
-use super::{ERROR, NO_SUCH, OK, VERDICT, bar, out, pods};
+use super::{NO_SUCH, OK, VERDICT, bar, out, pods};
 use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{
-    self, About, Catalogue, CauseId, Diagnoser, Incident, Knowledge, NextStep, State, Subject,
-    Target, Unknown, Verdict,
+    self, About, Catalogue, Diagnoser, Incident, Knowledge, NextStep, State, Subject, Target,
+    Unknown, Verdict,
 };
-use kflow_core::flow::Stage;
 use kflow_core::query::lasted_in;
 use kflow_core::suggest::suggest;
 use kflow_engine::Overview;
@@ -31,7 +30,7 @@ use kflow_model::{Nanos, PodUid};
 /// `kflow why`
 pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
     if args.watch {
-        return watch(args);
+        return watch::watch(args);
     }
     if args.ever {
         return all_incidents(args);
@@ -364,156 +363,6 @@ fn name(flags: &str, v: &mut Verdict) {
     for next in &mut v.next {
         next.command = next.of(flags);
     }
-}
-
-/// `kflow why --watch`: prints the verdicts, and again whenever a cause, stage, state or
-/// attempt changes, until interrupted.
-fn watch(args: &WhyArgs) -> anyhow::Result<u8> {
-    anyhow::ensure!(
-        args.input.session.is_none() && args.input.at.is_none(),
-        "--watch looks at what runs: leave out --session and --at (a recording is walked through with `kflow replay`)"
-    );
-    // `--for` limits the watch, not the first look.
-    let first = Input {
-        for_time: None,
-        ..args.input.clone()
-    };
-    let mut watched = Watched::start(&first, args.pod.as_deref())?;
-    let (mut told, mut last, mut unwritten) = (None, OK, None);
-    super::live::wait(args.input.for_time, || {
-        if watched.check().is_err() {
-            return false;
-        }
-        let look = watched.look(args.pod.as_deref());
-        let snapshot = look.snapshot;
-        let asked = snapshot.asked();
-        let mut json = Vec::new();
-        let mut found = answer(args, asked);
-        if let Answer::Verdicts(v) = &mut found
-            && (look.coming
-                || (look.several && !heard::listening(args, &mut watched, asked.world, v)))
-        {
-            return true;
-        }
-        let (now, text) = match found {
-            Answer::Verdicts(v) => {
-                last = code(&v);
-                let now: Vec<Told> = v.iter().map(|v| Told::of(v)).collect();
-                // That all are well is not that the last one is gone.
-                let now = (now, well::pods_there(asked.world) == 0);
-                if matches!(&told, Some(Ok(told)) if *told == now) {
-                    return true;
-                }
-                let before = match &told {
-                    Some(Ok((before, _)))
-                        if matches!(args.output, Format::Text | Format::Markdown) =>
-                    {
-                        before.as_slice()
-                    }
-                    _ => &[],
-                };
-                let text = since(before, &now.0, &v, args, asked);
-                (Ok(now), text)
-            }
-            Answer::Unknown(u) => {
-                last = ERROR;
-                let text = match args.output.rows() {
-                    // Writing into memory cannot fail.
-                    Some(form) => {
-                        kflow_export::unknown::rows(&mut json, &u, form).ok();
-                        String::from_utf8_lossy(&json).into_owned()
-                    }
-                    None => format!("{}\n", kflow_export::text::clean(&u.to_string())),
-                };
-                (Err(Some(u.what)), text)
-            }
-            Answer::None(said) => {
-                last = NO_SUCH;
-                let text = match args.output {
-                    Format::Json | Format::Yaml => "[]\n".to_owned(),
-                    Format::Jsonl | Format::Csv | Format::Name => String::new(),
-                    Format::Text | Format::Markdown => {
-                        format!("{}\n", kflow_export::text::clean(&said))
-                    }
-                };
-                (Err(None), text)
-            }
-        };
-        if told.as_ref() == Some(&now) {
-            return true;
-        }
-        told = Some(now);
-        let mut out = out::stdout();
-        let written = match (args.output, args.output.rows()) {
-            // Each answer is a YAML document.
-            (Format::Yaml, _) => write!(out, "---\n{text}"),
-            (Format::Name, _) | (_, Some(_)) => out.write_all(text.as_bytes()),
-            (_, None) => write!(out, "── {}\n{text}\n", snapshot.now.to_rfc3339()),
-        };
-        unwritten = written.and_then(|()| out.flush()).err();
-        unwritten.is_none() && !out.reader_gone()
-    })?;
-    watched.check()?;
-    drop(watched);
-    match unwritten {
-        Some(e) => Err(e.into()),
-        None => Ok(last),
-    }
-}
-
-/// What was told of a pod, owner or node.
-#[derive(PartialEq, Eq)]
-struct Told {
-    /// By its key, and its UID where it is a pod.
-    who: (String, PodUid),
-    what: (Option<CauseId>, Stage, State, u32),
-}
-
-impl Told {
-    fn of(v: &Verdict) -> Self {
-        let key = match &v.owner {
-            Some(o) if v.uid.is_empty() => well::head_of(o),
-            _ => format!("{}/{}", v.namespace, v.pod),
-        };
-        Self {
-            who: (key, v.uid.clone()),
-            what: (v.cause, v.stage, v.state, v.attempt),
-        }
-    }
-}
-
-/// The text of an answer after another: of many verdicts those that have changed, and whose trouble is over.
-fn since(
-    before: &[Told],
-    now: &[Told],
-    verdicts: &[Arc<Verdict>],
-    args: &WhyArgs,
-    asked: Asked<'_>,
-) -> String {
-    let pairs = now.iter().zip(verdicts);
-    let changed = pairs.filter(|(told, _)| !before.contains(told));
-    let changed: Vec<Arc<Verdict>> = changed.map(|(_, v)| Arc::clone(v)).collect();
-    let mut text = Vec::new();
-    if !changed.is_empty() || verdicts.is_empty() {
-        // Writing into memory cannot fail.
-        written(&mut text, args, &changed, asked).ok();
-    }
-    let mut text = String::from_utf8_lossy(&text).into_owned();
-    let over = before.iter().filter(|b| now.iter().all(|n| n.who != b.who));
-    for Told {
-        who: (key, uid), ..
-    } in over.filter(|_| !verdicts.is_empty())
-    {
-        let is_gone = asked.world.pod(uid).is_none_or(|p| p.gone.is_some());
-        let how = if is_gone && !uid.is_empty() {
-            "is gone"
-        } else {
-            "is well, or on its way"
-        };
-        text.push_str(&kflow_export::text::clean(&format!("{key} {how}")));
-        text.push('\n');
-    }
-    text
 }
 
 /// True for a trouble of now, and for one that is over and that somebody asks about.
