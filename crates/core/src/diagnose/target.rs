@@ -75,7 +75,9 @@ pub(super) fn near_kind(word: &str) -> Option<&'static str> {
 /// A name that no pod has may be that of what makes pods, of a node or of a namespace.
 pub fn find<'w>(world: &'w World, query: &str) -> Vec<Target<'w>> {
     if let Some(name) = node_asked(query) {
-        return node(world, name).into_iter().collect();
+        // A namespace can have the name of a kind: `no/NAME`.
+        let node = node(world, name);
+        return node.map_or_else(|| pods_named(world, query), |node| vec![node]);
     }
     let Some((of, kind, name)) = owner_asked(query) else {
         let mut found = pods_named(world, query);
