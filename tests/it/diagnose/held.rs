@@ -5,11 +5,12 @@
 use std::path::Path;
 
 use kflow_model::kind::BUDGET;
+use kflow_model::object::ObjectSeen;
 use kflow_model::session::{self, Header, Writer};
 use kflow_model::{Body, Nanos, Observation, PodUid, Stamp};
 
 use super::owners::{recording, why};
-use crate::program::kflow;
+use crate::program::{Said, kflow};
 
 /// Recording, query, and what is said of it.
 const TOLD: [(&str, &str, &str); 15] = [
@@ -199,15 +200,12 @@ fn a_pod_that_two_budgets_select_is_evicted_by_none() {
     assert!(crate::one_line(&said).contains(expected), "{said}");
 }
 
-/// Made from the recording of the cordoned node: its Deployment, paused with another template.
-#[test]
-fn a_deployment_that_is_paused_keeps_the_pods_of_its_former_template() {
+/// Made from the recording of the cordoned node: its Deployment, changed.
+fn with_deployment(change: impl Fn(&mut ObjectSeen)) -> Said {
     let (_folder, file) = with("cordoned", |o| match &o.body {
         Body::Object(web) if web.object.kind == "Deployment" => {
             let mut web = web.clone();
-            web.facts
-                .retain(|(k, _)| !["paused", "updatedReplicas"].contains(&&**k));
-            web.facts.push(("paused".into(), "true".into()));
+            change(&mut web);
             web.facts.sort();
             web.resource_version += 1;
             let stamp = Stamp::exact(o.stamp.at.plus(1));
@@ -220,7 +218,16 @@ fn a_deployment_that_is_paused_keeps_the_pods_of_its_former_template() {
         }
         _ => Vec::new(),
     });
-    let said = kflow(["why", "budget/deploy/web", "-s", &file]);
+    kflow(["why", "budget/deploy/web", "-s", &file])
+}
+
+#[test]
+fn a_deployment_that_is_paused_keeps_the_pods_of_its_former_template() {
+    let said = with_deployment(|web| {
+        web.facts
+            .retain(|(k, _)| !["paused", "updatedReplicas"].contains(&&**k));
+        web.facts.push(("paused".into(), "true".into()));
+    });
     let expected = "Its 2 pods are well. 2 pods are of a former template until somebody resumes the rollout (spec.paused).";
     assert!(
         crate::one_line(&said.out).contains(expected),
@@ -230,28 +237,13 @@ fn a_deployment_that_is_paused_keeps_the_pods_of_its_former_template() {
     assert_eq!(said.code, Some(0));
 }
 
-/// Made from the recording of the cordoned node: its Deployment, scaled while no controller runs.
 #[test]
 fn an_owner_whose_change_no_controller_has_seen_is_not_well() {
-    let (_folder, file) = with("cordoned", |o| match &o.body {
-        Body::Object(web) if web.object.kind == "Deployment" => {
-            let mut web = web.clone();
-            web.facts.retain(|(k, _)| &**k != "replicas");
-            web.facts.push(("replicas".into(), "5".into()));
-            web.facts.sort();
-            web.resource_version += 1;
-            web.generation += 1;
-            let stamp = Stamp::exact(o.stamp.at.plus(1));
-            let body = Body::Object(web);
-            vec![Observation {
-                stamp,
-                body,
-                ..o.clone()
-            }]
-        }
-        _ => Vec::new(),
+    let said = with_deployment(|web| {
+        web.facts.retain(|(k, _)| &**k != "replicas");
+        web.facts.push(("replicas".into(), "5".into()));
+        web.generation += 1;
     });
-    let said = kflow(["why", "budget/deploy/web", "-s", &file]);
     let expected = "Its controller has not taken up its newest form, which wants 5 pods (generation 2; its status is of generation 1). Its 2 pods are well.";
     assert!(
         crate::one_line(&said.out).contains(expected),
