@@ -405,8 +405,7 @@ pub fn own_state(asked: Asked<'_>, o: &ObjectState) -> Option<String> {
 /// The taint of a cordoned node, which says no more than that it is cordoned (k8s.io/api `core/v1/well_known_taints.go`).
 const CORDONED: &str = "node.kubernetes.io/unschedulable";
 
-/// Says what keeps pods away from a node, although it may be well: that it is cordoned, its taints, and the pods that a drain of it waits
-/// for.
+/// Says what keeps pods away from a node that may be well: that it is cordoned, with the pods that block a drain of it, and its taints.
 pub fn node_state(world: &World, name: &str) -> Option<String> {
     let node = world.node(name)?.api.as_deref()?;
     let mut all = Vec::new();

@@ -164,8 +164,8 @@ fn changed(p: &PodSeen) -> Option<Nanos> {
     all.chain(begun).filter(|at| at.0 > 0).max()
 }
 
-/// When what an object shows was written: when its deletion was asked for, or went on; else its creation, where nothing was asked of it
-/// since.
+/// When what an object shows was written: of a deleted one the time of the deletion, or of its newest condition; of one whose spec was never
+/// changed the time of its creation.
 fn written(o: &ObjectSeen) -> Option<Nanos> {
     let Some(deleted) = o.deletion else {
         return Some(o.created).filter(|at| o.generation == 1 && at.0 > 0);

@@ -14,19 +14,6 @@ use crate::diagnose::{Catalogue, Cause, Confidence, State};
 use crate::flow::{Stage, container_error_stage};
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, stamp::SECOND};
 
-/// True when the runtime has failed later at something else for the pod, so that it does answer. Whether the node is ready is not known to who
-/// may not read nodes.
-fn answered_since(f: &PodHistory<'_>, down: &Signal<'_>) -> bool {
-    let away = [cause::KF515, cause::KF523].map(|id| Catalogue::get().cause(id));
-    let is_of_runtime = |s: &Signal<'_>| away.iter().any(|c| c.on.iter().any(|on| *on == s.reason));
-    let says_so = |s: &Signal<'_>| {
-        let mut all = away.iter();
-        signal::unanswered(&s.text) || all.any(|c| c.matches(&s.reason, &s.text).is_some())
-    };
-    let mut later = f.signals.iter().filter(|s| s.at > down.at);
-    later.any(|s| is_of_runtime(s) && !s.text.is_empty() && !says_so(s))
-}
-
 /// Adds a finding for each signal that matches the catalogue and that no later progress has overtaken.
 pub(super) fn matched<'a>(
     cx: Context<'_>,
@@ -155,6 +142,19 @@ pub(super) fn matched<'a>(
             (x.since, x.at_least) = (at, false);
         }
     }
+}
+
+/// True when the runtime has failed later at something else for the pod, so that it does answer. Whether the node is ready is not known to who
+/// may not read nodes.
+fn answered_since(f: &PodHistory<'_>, down: &Signal<'_>) -> bool {
+    let away = [cause::KF515, cause::KF523].map(|id| Catalogue::get().cause(id));
+    let is_of_runtime = |s: &Signal<'_>| away.iter().any(|c| c.on.iter().any(|on| *on == s.reason));
+    let says_so = |s: &Signal<'_>| {
+        let mut all = away.iter();
+        signal::unanswered(&s.text) || all.any(|c| c.matches(&s.reason, &s.text).is_some())
+    };
+    let mut later = f.signals.iter().filter(|s| s.at > down.at);
+    later.any(|s| is_of_runtime(s) && !s.text.is_empty() && !says_so(s))
 }
 
 /// True when the container that a signal is about, or any where it is about the whole pod, had run before the signal first came.

@@ -13,8 +13,7 @@ use crate::diagnose::history::PodHistory;
 use crate::diagnose::limits;
 use crate::diagnose::signal;
 use crate::diagnose::{State, Verdict, standing};
-use kflow_model::kind::CRON_JOB;
-use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, NAMESPACE};
+use kflow_model::kind::{AUTOSCALER, BUDGET, CLAIM, CRON_JOB, NAMESPACE};
 use kflow_model::object::ObjectSeen;
 use kflow_model::{Body, Evidence, Nanos, ObjectRef, Source, pod::WatchEvent, stamp::SECOND};
 

@@ -328,15 +328,12 @@ fn node_terms(v: &Value) -> Option<String> {
 fn fact(key: &str, v: &Value, out: &mut Vec<(Text, Text)>) {
     let text: Text = match v {
         Value::Object(_) if matches!(key, "selector" | "nodeAffinity") => {
-            let read = if key == "selector" {
-                selector
-            } else {
-                node_terms
+            let text = match key {
+                "selector" => selector(v),
+                _ => node_terms(v),
             };
-            match read(v) {
-                Some(text) => text.into(),
-                None => return,
-            }
+            let Some(text) = text else { return };
+            text.into()
         }
         Value::Null => return,
         Value::Bool(b) => b.to_string().into(),

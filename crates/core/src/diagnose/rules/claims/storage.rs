@@ -8,7 +8,8 @@ use crate::diagnose::standing::there;
 use crate::diagnose::text::list;
 use kflow_model::{Text, object::ObjectSeen};
 
-/// The provisioner of a class for which nobody makes volumes (k8s.io/component-helpers/storage/volume, `NotSupportedProvisioner`).
+/// `provisioner` of a StorageClass whose volumes are created by hand (k8s.io/component-helpers, storage/volume,
+/// `NotSupportedProvisioner`).
 const BY_HAND: &str = "kubernetes.io/no-provisioner";
 
 /// The volumes that a claim may get, and the storage classes. Gathered once for all claims.
