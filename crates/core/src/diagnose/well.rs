@@ -33,8 +33,9 @@ fn ended_by(f: &PodHistory<'_>) -> Option<String> {
     if let Some(who) = condition.and_then(|c| rules::disruptor(&c.reason, &c.message, node)) {
         return Some(who);
     }
+    // The Event of a preemption is evidence of the other pod too.
     let mut events = f.view.evidence.iter().rev().filter_map(|o| match &o.body {
-        Body::Event(e) => Some(e),
+        Body::Event(e) if e.object.kind == "Pod" && e.object.name == f.view.name => Some(e),
         _ => None,
     });
     // What the newest of them takes back is not told by an older one.
