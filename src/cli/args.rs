@@ -20,7 +20,6 @@ pub mod terminal;
 pub use form::{ExportFormat, Format, RowsFormat, TableFormat, TimelineFormat, WhyFormat};
 pub use range::Range;
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
 use kflow_core::query::{self, CallRecord, Field, Number, PodRecord, Query};
 use kflow_export::file::Kind;
@@ -183,11 +182,20 @@ impl Command {
     }
 }
 
+/// Parses the name of a pod, or of what has pods. A dash is none: other programs read what is piped at it.
+pub(in crate::cli) fn name(text: &str) -> Result<String, &'static str> {
+    match text {
+        "" => Err("a value is required, and it is empty"),
+        "-" => Err("it is no name; to read what is piped: -s -"),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 /// The name of `KIND NAME`, as kubectl takes it.
 #[derive(Debug, Default, ClapArgs)]
 pub struct NameOfKind {
     /// The name, after a kind
-    #[arg(hide = true, value_parser = NonEmptyStringValueParser::new())]
+    #[arg(hide = true, value_parser = name)]
     pub name: Option<String>,
 }
 
@@ -354,7 +362,7 @@ kflow why --ever -s incident.kflow.zst -o markdown\n  \
 kflow why --all -n shop -o name | xargs -r kubectl -n shop describe")]
 pub struct WhyArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("A pod: ", named!()), value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help = concat!("A pod: ", named!()), value_parser = name)]
     pub pod: Option<String>,
     /// The name, after a kind.
     #[command(flatten)]
@@ -413,7 +421,7 @@ kflow timeline deploy/web -n shop -s night.kflow.zst\n  \
 kflow timeline -s incident.kflow.zst -o csv")]
 pub struct TimelineArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("A pod: ", named!(), " [default: every pod]"), value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help = concat!("A pod: ", named!(), " [default: every pod]"), value_parser = name)]
     pub pod: Option<String>,
     /// The name, after a kind.
     #[command(flatten)]
@@ -465,7 +473,7 @@ kflow export -s incident.kflow.zst -o perfetto -O incident.pftrace\n  \
 kflow export -s incident.kflow.zst --otlp-to http://127.0.0.1:4318")]
 pub struct ExportArgs {
     /// A pod, or what has pods.
-    #[arg(help = concat!("Of a pod: ", named!(), " [default: every pod]"), value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help = concat!("Of a pod: ", named!(), " [default: every pod]"), value_parser = name)]
     pub pod: Option<String>,
     /// The name, after a kind.
     #[command(flatten)]
@@ -538,7 +546,7 @@ fn filter(text: &str) -> Result<String, String> {
 #[command(next_help_heading = "Filter")]
 pub struct CallFilter {
     /// Only calls about these pods.
-    #[arg(help = concat!("Only calls about a pod: ", named!()), long, value_name = "POD", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help = concat!("Only calls about a pod: ", named!()), long, value_name = "POD", value_parser = name)]
     pub pod: Option<String>,
     /// Only calls that an expression holds for: 'method:RunPodSandbox dur>2s !ok pod:web*'; `kflow filter` prints the language
     #[arg(long, value_name = "EXPR", value_parser = of_calls, allow_hyphen_values = true)]

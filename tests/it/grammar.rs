@@ -392,6 +392,17 @@ fn a_slip_of_the_hand_is_answered_with_what_was_meant() {
             "did you mean deploy/quota?",
         ),
         (&["why", "", "-s", &s], 2, "a value is required"),
+        (&["why", "-"], 2, "to read what is piped: -s -"),
+        (
+            &["timeline", "shop/web-0", "-"],
+            2,
+            "to read what is piped: -s -",
+        ),
+        (
+            &["record", "-O", "x", "--pod", ""],
+            2,
+            "a value is required",
+        ),
         (&["causes", "KF6O4b"], 3, "KF604b"),
         (&["themes", "--print", "drak"], 3, "did you mean dark?"),
         (&["export", "-o", "perfeto", "-s", &s], 2, "'perfetto'"),

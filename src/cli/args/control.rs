@@ -1,10 +1,9 @@
 //! Arguments of `kflow flow` and `kflow requests`.
 
-use clap::builder::NonEmptyStringValueParser;
 use clap::{Args as ClapArgs, ValueHint};
 use std::path::PathBuf;
 
-use super::{Input, Range, RowsFormat, TableFormat};
+use super::{Input, Range, RowsFormat, TableFormat, name};
 
 /// `kflow flow`
 #[derive(Debug, ClapArgs)]
@@ -21,10 +20,10 @@ kflow flow kubelet-startup --all -s incident.kflow.zst -o json"
 )]
 pub struct FlowArgs {
     /// A flow (letter or name), a step (id, function or words of its label), a word of their sentences, or a pod
-    #[arg(value_name = "FLOW|STEP|POD", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(value_name = "FLOW|STEP|POD", value_parser = name)]
     pub what: Option<String>,
     /// Only what these pods did.
-    #[arg(help = concat!("Only what a pod did: ", named!()), value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help = concat!("Only what a pod did: ", named!()), value_parser = name)]
     pub pod: Option<String>,
     /// Lay this file over the map [default: flow.toml beside the configuration, if there is one]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -74,7 +73,7 @@ pub struct RequestsArgs {
     #[arg(long, value_name = "FROM..TO", value_parser = Range::parse, allow_hyphen_values = true, conflicts_with = "id")]
     pub range: Option<Range>,
     /// Only requests about these pods.
-    #[arg(help = concat!("Only requests for a pod, its subresources and Events about it: ", named!()), long, value_name = "POD", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(help = concat!("Only requests for a pod, its subresources and Events about it: ", named!()), long, value_name = "POD", value_parser = name)]
     pub pod: Option<String>,
     /// Input.
     #[command(flatten)]

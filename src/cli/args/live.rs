@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::name;
 use kflow_model::log::Component;
 use kflow_model::units::{UnitError, parse_duration, parse_size};
 
@@ -324,7 +325,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub max_size: Option<u64>,
     /// Only these pods, and what is about no pod.
-    #[arg(help = concat!("Only what is about a pod, or about none: ", named!()), long, value_name = "POD")]
+    #[arg(help = concat!("Only what is about a pod, or about none: ", named!()), long, value_name = "POD", value_parser = name)]
     pub pod: Option<String>,
     /// Where traces go.
     #[command(flatten)]
