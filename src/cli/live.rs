@@ -374,7 +374,7 @@ fn agent(args: &LiveArgs, here: bool, api: bool) -> Option<Agent> {
     };
     place.map(|place| Agent {
         place,
-        kept: None,
+        earlier: None,
         mark: Mark::default(),
     })
 }
@@ -395,7 +395,7 @@ pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<O
     // No spool is older than a year (366 days).
     let year = now.plus(-366 * 24 * 3600 * 1_000_000_000);
     let earlier = Earlier::since(moment.within((year, now), None, |_| 0));
-    agent.kept = Some(earlier.clone());
+    agent.earlier = Some(earlier.clone());
     Ok(Some(earlier))
 }
 

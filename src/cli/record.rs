@@ -13,7 +13,7 @@ use super::collect::{Notice, notices};
 use super::live::{config, since, stderr_log, wait_after};
 use kflow_core::diagnose::unknown::{self, Asked, Unknown};
 use kflow_engine::Snapshot;
-use kflow_engine::live::{Config, Earlier, How, Live};
+use kflow_engine::live::{Config, Earlier, Live, Reading};
 use kflow_engine::record::{CLOSE, Ended, KEEP, Options, State};
 use kflow_model::gap::Failure;
 use kflow_model::{Scope, Text, clock};
@@ -174,8 +174,8 @@ impl Before {
             "what the agent kept since {}",
             earlier.begin().to_rfc3339_seconds()
         );
-        let (saying, text) = match earlier.how() {
-            How::Coming => match earlier.progress() {
+        let (saying, text) = match earlier.reading() {
+            Reading::Coming => match earlier.progress() {
                 (_, Some(why)) => (Saying::Waits, format!("{what} is waited for: {why}")),
                 (Some(to), None) => {
                     let to = to.to_rfc3339_seconds();
@@ -183,8 +183,8 @@ impl Before {
                 }
                 (None, None) => (Saying::Asked, format!("{what} is asked for")),
             },
-            How::Read => (Saying::Over, format!("{what} is read")),
-            How::Missing(why) => (Saying::Over, format!("{what} is not all there: {why}")),
+            Reading::Read => (Saying::Over, format!("{what} is read")),
+            Reading::Missing(why) => (Saying::Over, format!("{what} is not all there: {why}")),
         };
         self.over = saying == Saying::Over;
         let due = |(at, said): (Instant, Saying)| {
@@ -198,7 +198,7 @@ impl Before {
 
     fn missing(&self) -> Option<Unknown> {
         let earlier = self.earlier.as_ref()?;
-        let How::Missing(why) = earlier.how() else {
+        let Reading::Missing(why) = earlier.reading() else {
             return None;
         };
         Some(Unknown {

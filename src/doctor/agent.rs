@@ -21,7 +21,7 @@ pub fn own(root: &Path) -> Option<Agent> {
     let there = files::exists(&socket).unwrap_or(true);
     there.then(|| Agent {
         place: Place::Socket(socket),
-        kept: None,
+        earlier: None,
         mark: Mark::default(),
     })
 }

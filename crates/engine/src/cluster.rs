@@ -351,7 +351,7 @@ impl Cluster {
         let base = self.base.as_ref().ok_or(CannotOpen::NoCluster)?;
         let agent = self.look.as_ref().map(|look| Agent {
             place: look.place(),
-            kept: None,
+            earlier: None,
             mark: self.marks.entry(node.to_owned()).or_default().clone(),
         });
         of_node(base, node, agent).map_err(|source| CannotOpen::Scope {

@@ -39,7 +39,7 @@ use kflow_core::correlate::Retention;
 use kflow_core::selection::Selection;
 use kflow_model::clock;
 use kflow_model::{Nanos, Observation, Source, Text};
-pub use kflow_sources::agent::{How, Kept as Earlier};
+pub use kflow_sources::agent::{Earlier, Reading};
 use kflow_sources::kube::live::{Pace, Scope};
 use kflow_sources::live::Board;
 use kflow_store::Keeper;

@@ -5,7 +5,7 @@
 //! [`Follow::all`] takes it too.
 
 mod ask;
-mod kept;
+mod earlier;
 mod machine;
 mod reach;
 
@@ -27,7 +27,7 @@ use kflow_model::{Body, Nanos, Observation, Source, clock};
 use kflow_serve::wire::{Batch, InfoResponse, SubscribeRequest};
 
 pub use ask::{Greeted, Past, Silent, Told, greet, greet_here};
-pub use kept::{How, Kept};
+pub use earlier::{Earlier, Reading};
 pub use machine::{Machine, OwnAgent, machine, own_agent};
 pub use reach::{Absent, AgentPod, Reached, agents, reach};
 
@@ -200,7 +200,7 @@ fn unseen(last: Followed, batch: &Batch) -> Option<Observation> {
 pub struct Follow {
     pub way: Way,
     /// What the agent kept is sent first, if it is asked for.
-    pub kept: Option<Kept>,
+    pub earlier: Option<Earlier>,
     /// How far the agent was followed, for a later [`follow`] into another world.
     pub mark: Mark,
     /// Also takes what the agent knows from the apiserver.
@@ -231,14 +231,14 @@ pub async fn follow(follow: Follow, mut out: Out) {
                     Ok(()) => "it has stopped".to_owned(),
                 };
                 // Asked for again, what is kept would come from its begin once more.
-                (ended, backoff.pause(), following.is_in_past())
+                (ended, backoff.pause(), following.in_past)
             }
         };
         follow.gives.send_replace(Gives::NOTHING);
         out.off(ended.as_str());
-        if let Some(kept) = &follow.kept {
-            kept.failed(&ended);
-            if over && kept.give_up(&ended, &mut out).await.is_err() {
+        if let Some(earlier) = &follow.earlier {
+            earlier.failed(&ended);
+            if over && earlier.give_up(&ended, &mut out).await.is_err() {
                 return;
             }
         }
@@ -265,11 +265,6 @@ struct Following {
 }
 
 impl Following {
-    /// True while what the agent kept comes, before what its ring holds.
-    const fn is_in_past(&self) -> bool {
-        self.in_past
-    }
-
     /// Reports a gap for each source that had sent something, because nothing is seen until the next connection.
     async fn broke_off(&mut self, why: &str, out: &mut Out) -> Result<(), Stopped> {
         let (now, reached) = (clock::now(), self.position.reached);
@@ -331,27 +326,27 @@ async fn session(
     let ahead_ns = follow.mark.clock().map_or(0, Offset::certain_ns);
     let there = |at: Nanos| at.plus(ahead_ns);
     // Once its ring is read, a connection that broke goes on where it was.
-    let kept = follow.kept.as_ref();
-    let kept = kept.filter(|k| k.is_coming() && following.position.next == 0);
-    if let Some(kept) = kept {
-        kept.joined(&info);
-        if let Some((begin, why)) = later(&info, there(kept.begin())) {
-            let told = kept.lacks(begin, &why, out).await;
+    let earlier = follow.earlier.as_ref();
+    let earlier = earlier.filter(|e| e.is_coming() && following.position.next == 0);
+    if let Some(earlier) = earlier {
+        earlier.joined(&info);
+        if let Some((begin, why)) = later(&info, there(earlier.begin())) {
+            let told = earlier.lacks(begin, &why, out).await;
             told.map_err(End::Stopped)?;
         }
     }
     let said = |reached: &Reached, info: &InfoResponse| {
         let said = reached.said(info);
-        match &follow.kept {
-            Some(kept) if kept.is_coming() => {
-                let begin = kept.begin().to_rfc3339_seconds();
+        match &follow.earlier {
+            Some(earlier) if earlier.is_coming() => {
+                let begin = earlier.begin().to_rfc3339_seconds();
                 format!("{said}; what it kept since {begin} is being read")
             }
             _ => said,
         }
     };
     out.on(said(&reached, &info));
-    let since = kept.map(Kept::begin).or(following.since);
+    let since = earlier.map(Earlier::begin).or(following.since);
     let since = since.map_or(0, |at| u64::try_from(there(at).0).unwrap_or(0));
     let wants = SubscribeRequest {
         from: following.position.next,
@@ -408,10 +403,10 @@ async fn session(
                 if !(follow.all || is_of_node(&o)) {
                     continue;
                 }
-                if let (Some(why), Some(kept)) = (unkept(&o, since), kept) {
+                if let (Some(why), Some(earlier)) = (unkept(&o, since), earlier) {
                     let age = i64::try_from(info.ring_age_ns).unwrap_or(i64::MAX);
                     let ring = now.plus(age.saturating_neg());
-                    kept.lacks(ring, why, out).await.map_err(End::Stopped)?;
+                    earlier.lacks(ring, why, out).await.map_err(End::Stopped)?;
                     continue;
                 }
                 if batch.past {
@@ -429,15 +424,15 @@ async fn session(
                 out.send(o).await.map_err(End::Stopped)?;
             }
         }
-        if let (Some(kept), Some(at)) = (&follow.kept, read_to) {
-            kept.reached(at);
+        if let (Some(earlier), Some(at)) = (&follow.earlier, read_to) {
+            earlier.reached(at);
         }
         if !batch.past {
             let has_all = following.position.passed(out).await;
             if has_all.map_err(End::Stopped)?
-                && let Some(kept) = follow.kept.as_ref().filter(|k| k.is_coming())
+                && let Some(earlier) = follow.earlier.as_ref().filter(|e| e.is_coming())
             {
-                kept.read();
+                earlier.read();
                 out.on(reached.said(&info));
             }
         }

@@ -297,7 +297,7 @@ fn following(url: &str) -> (Board, mpsc::Receiver<Observation>, watch::Receiver<
             labels: LABEL.to_owned(),
             node: "node1".to_owned(),
         },
-        kept: None,
+        earlier: None,
         mark: Mark::default(),
         all: false,
         gives,

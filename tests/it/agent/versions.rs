@@ -18,7 +18,9 @@ use kflow_serve::ring::{Ring, line};
 use kflow_serve::service::{Host, Past, Server, Service};
 use kflow_serve::socket::Socket;
 use kflow_serve::wire::{INFO, InfoRequest, InfoResponse};
-use kflow_sources::agent::{AgentPod, Follow, Gives, How, Kept, Mark, Silent, Way, follow, greet};
+use kflow_sources::agent::{
+    AgentPod, Earlier, Follow, Gives, Mark, Reading, Silent, Way, follow, greet,
+};
 use kflow_sources::live::Board;
 use prost::bytes::Bytes;
 use tokio::net::UnixListener;
@@ -148,16 +150,16 @@ struct Following {
     board: Board,
     from: mpsc::Receiver<Observation>,
     mark: Mark,
-    kept: Option<Kept>,
+    earlier: Option<Earlier>,
 }
 
 fn following(socket: PathBuf, since: Option<Nanos>) -> Following {
     let (board, from) = Board::new(64);
-    let kept = since.map(Kept::since);
+    let earlier = since.map(Earlier::since);
     let mark = Mark::default();
     let wanted = Follow {
         way: Way::Socket(socket),
-        kept: kept.clone(),
+        earlier: earlier.clone(),
         mark: mark.clone(),
         all: false,
         gives: watch::channel(Gives::default()).0,
@@ -167,7 +169,7 @@ fn following(socket: PathBuf, since: Option<Nanos>) -> Following {
         board,
         from,
         mark,
-        kept,
+        earlier,
     }
 }
 
@@ -215,11 +217,11 @@ fn what_one_of_two_versions_does_not_know_is_left_out_and_both_are_named() {
                 texts.extend(text(&o).map(str::to_owned));
             }
             assert_eq!(texts, ["first", "second"], "{version}");
-            let kept = f.kept.unwrap();
-            tokio::time::timeout(PATIENCE, kept.over())
+            let earlier = f.earlier.unwrap();
+            tokio::time::timeout(PATIENCE, earlier.over())
                 .await
                 .expect("in time");
-            assert_eq!(kept.how(), How::Read);
+            assert_eq!(earlier.reading(), Reading::Read);
             let status = &f.board.statuses()[0];
             let want = format!(
                 "kflow {version} there, {own} here: what one of them does not know is left out"

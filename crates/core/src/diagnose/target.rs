@@ -270,3 +270,34 @@ pub(super) fn mounts(pod: &PodView, claim: &str) -> bool {
         volumes.any(|v| v.claim(&pod.name).is_some_and(|c| c == claim))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kflow_model::pod::PodSeen;
+    use kflow_model::{Body, Observation, PodUid, Source, Stamp};
+    use std::sync::Arc;
+
+    /// Invented: no recording has namespaces of these names.
+    #[test]
+    fn a_namespace_can_have_the_name_of_any_kind() {
+        let words = kinds().flat_map(|(_, words)| words.iter().copied());
+        for word in words.chain(["no", "node", "nodes", "po", "pod", "pods"]) {
+            let mut world = World::new();
+            world.observe(&Arc::new(Observation {
+                stamp: Stamp::exact(Nanos(1)),
+                source: Source::Kube,
+                body: Body::Pod(Box::new(PodSeen {
+                    namespace: word.into(),
+                    name: "web-0".into(),
+                    uid: PodUid::from("u"),
+                    ..PodSeen::default()
+                })),
+            }));
+            world.refresh();
+            let found = find(&world, &format!("{word}/web-0"));
+            let names = found.iter().flat_map(Target::pods).map(|p| p.key());
+            assert_eq!(names.collect::<Vec<_>>(), [format!("{word}/web-0")]);
+        }
+    }
+}

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use super::Config;
 use super::sources::connect;
 use kflow_model::Source;
-use kflow_sources::agent::{Follow, Gives as What, Kept, LABEL, Mark, SOCKET, Way, follow};
+use kflow_sources::agent::{Earlier, Follow, Gives as What, LABEL, Mark, SOCKET, Way, follow};
 use kflow_sources::live::{Backoff, Board, Out};
 
 /// Longest wait for what an agent stored earlier, before other sources start.
@@ -62,7 +62,7 @@ impl Place {
 pub struct Agent {
     pub place: Place,
     /// What the agent stored is read first, if it is asked for.
-    pub kept: Option<Kept>,
+    pub earlier: Option<Earlier>,
     /// How far the agent's stream was read before.
     pub mark: Mark,
 }
@@ -106,15 +106,15 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) -> 
     let agent = config.agent.clone()?;
     let out = board.out(Source::Cri, super::AGENT);
     let (gives, given) = watch::channel(What::default());
-    if let Some(kept) = agent.kept.clone() {
-        tasks.spawn(kept.watch(out.share()));
+    if let Some(earlier) = agent.earlier.clone() {
+        tasks.spawn(earlier.watch(out.share()));
     }
     let config = config.clone();
     tasks.spawn(async move {
         let node = config.scope.as_ref().and_then(|s| s.node.clone());
         let through = match (&agent.place, node) {
             (Place::Pods { .. }, Some(node)) => {
-                let client = client(&config, agent.kept.as_ref(), &out).await;
+                let client = client(&config, agent.earlier.as_ref(), &out).await;
                 Some((client, node))
             }
             _ => None,
@@ -124,7 +124,7 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) -> 
         };
         let wanted = Follow {
             way,
-            kept: agent.kept,
+            earlier: agent.earlier,
             mark: agent.mark,
             all: config.scope.is_none(),
             gives,
@@ -135,14 +135,14 @@ pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) -> 
 }
 
 /// Returns a client for the apiserver as soon as there is one. What prevents it is reported by the watches.
-async fn client(config: &Config, kept: Option<&Kept>, out: &Out) -> kube::Client {
+async fn client(config: &Config, earlier: Option<&Earlier>, out: &Out) -> kube::Client {
     let mut backoff = Backoff::new(config.pace.backoff.0, config.pace.backoff.1);
     loop {
         match connect(config).await {
             Ok((client, _)) => return client,
             Err(why) => {
-                if let Some(kept) = kept {
-                    kept.failed(&why);
+                if let Some(earlier) = earlier {
+                    earlier.failed(&why);
                 }
                 out.off(why);
             }
@@ -152,7 +152,7 @@ async fn client(config: &Config, kept: Option<&Kept>, out: &Out) -> kube::Client
 }
 
 /// Waits until what an agent stored earlier has been read or is missing, up to [`PAST`].
-pub(super) async fn past(kept: &Kept) {
+pub(super) async fn past(earlier: &Earlier) {
     // A slow agent must not keep everything else from starting.
-    tokio::time::timeout(PAST, kept.awaited()).await.ok();
+    tokio::time::timeout(PAST, earlier.awaited()).await.ok();
 }

@@ -40,14 +40,14 @@ fn kubelet_decoder() -> Box<dyn LineDecoder> {
 
 pub(super) fn spawn(config: &Config, board: &Board, tasks: &mut JoinSet<()>) {
     let gives = agent::spawn(config, board, tasks);
-    let kept = config.agent.as_ref().and_then(|a| a.kept.clone());
-    let Some(kept) = kept else {
+    let earlier = config.agent.as_ref().and_then(|a| a.earlier.clone());
+    let Some(earlier) = earlier else {
         return spawn_others(config, gives.as_ref(), board, tasks);
     };
     // What the agent stored earlier has to arrive before everything else.
     let (config, board) = (config.clone(), board.clone());
     tasks.spawn(async move {
-        agent::past(&kept).await;
+        agent::past(&earlier).await;
         let mut others = JoinSet::new();
         spawn_others(&config, gives.as_ref(), &board, &mut others);
         while others.join_next().await.is_some() {}

@@ -18,7 +18,7 @@ use kflow_model::gap::{ClockStep, Note};
 use kflow_model::session::format;
 use kflow_model::turns::Turns;
 use kflow_model::{Body, Evidence, Nanos, Observation, Scope, Source, Stamp, Text};
-use kflow_sources::agent::Kept as Earlier;
+use kflow_sources::agent::Earlier;
 use kflow_sources::live::Board;
 
 /// Longest time between two pictures: ages grow while nothing happens.
@@ -87,7 +87,7 @@ impl WorldThread {
             scope,
             guessed: config.guessed.clone(),
             post,
-            earlier: config.agent.as_ref().and_then(|a| a.kept.clone()),
+            earlier: config.agent.as_ref().and_then(|a| a.earlier.clone()),
         }
     }
 

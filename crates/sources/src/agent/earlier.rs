@@ -19,14 +19,14 @@ const USUAL: [Source; 4] = [Source::Cri, Source::Kubelet, Source::Fs, Source::Ru
 /// What an agent kept since a moment, which is asked for once. Clones share the state: the source that reads it
 /// changes it, others wait for it.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct Earlier {
     since: Nanos,
     state: Arc<watch::Sender<State>>,
 }
 
 #[derive(Debug)]
 struct State {
-    how: How,
+    reading: Reading,
     /// The agent's sources.
     of: Vec<Source>,
     /// Arrival at the agent of the newest observation that was read.
@@ -41,7 +41,7 @@ struct State {
 
 /// How far what an agent kept has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum Reading {
     /// Not all of it has come yet.
     Coming,
     /// All that the agent kept and saw up to the connection.
@@ -50,11 +50,11 @@ pub enum How {
     Missing(Text),
 }
 
-impl Kept {
+impl Earlier {
     /// What was kept since this moment, by this machine's clock.
     pub fn since(since: Nanos) -> Self {
         let state = State {
-            how: How::Coming,
+            reading: Reading::Coming,
             of: USUAL.to_vec(),
             to: None,
             still: clock::monotonic(),
@@ -72,12 +72,12 @@ impl Kept {
         self.since
     }
 
-    pub fn how(&self) -> How {
-        self.state.borrow().how.clone()
+    pub fn reading(&self) -> Reading {
+        self.state.borrow().reading.clone()
     }
 
     pub fn is_coming(&self) -> bool {
-        self.state.borrow().how == How::Coming
+        self.state.borrow().reading == Reading::Coming
     }
 
     /// Returns up to which arrival at the agent it has been read, and why the last attempt to reach the agent failed.
@@ -88,12 +88,12 @@ impl Kept {
 
     /// Waits until it has been read or is known to be missing.
     pub async fn over(&self) {
-        self.until(|s| s.how != How::Coming).await;
+        self.until(|s| s.reading != Reading::Coming).await;
     }
 
     /// Waits until other sources may start: it has been read, is missing, or the agent was not reached at once.
     pub async fn awaited(&self) {
-        self.until(|s| s.how != How::Coming || s.failed.is_some())
+        self.until(|s| s.reading != Reading::Coming || s.failed.is_some())
             .await;
     }
 
@@ -136,8 +136,8 @@ impl Kept {
     /// All that the agent has of it was read.
     pub(super) fn read(&self) {
         self.state.send_modify(|s| {
-            if s.how == How::Coming {
-                s.how = s.lacks.take().map_or(How::Read, How::Missing);
+            if s.reading == Reading::Coming {
+                s.reading = s.lacks.take().map_or(Reading::Read, Reading::Missing);
             }
         });
     }
@@ -178,8 +178,8 @@ impl Kept {
     pub fn cut(&self, why: &str) -> Vec<Observation> {
         let lack = self.lack(why);
         self.state.send_modify(|s| {
-            if s.how == How::Coming {
-                s.how = How::Missing(why.into());
+            if s.reading == Reading::Coming {
+                s.reading = Reading::Missing(why.into());
             }
         });
         lack
