@@ -329,7 +329,7 @@ fn all((folder, wanted): (&str, &str)) -> (Rows, Vec<String>) {
 /// Grades of `fixtures/reports.tsv`.
 const GRADES: [&str; 4] = ["right", "less", "nothing", "wrong"];
 /// What its samples are of.
-const SAMPLES: [&str; 20] = [
+const SAMPLES: [&str; 21] = [
     "on the node, before it, controllers",
     "distributions and managed clusters; storage, network, GPU and batch add-ons",
     "of every kind, while the repairs of these two were half done",
@@ -350,6 +350,7 @@ const SAMPLES: [&str; 20] = [
     "others, nearly all of them pastes of issues, many cut in the middle, a quarter of them well, after the repairs of those",
     "pastes of issues of other components and other forms, many cut in the middle, a third of them well, after the repairs of those",
     "what is asked most often, as issues and pages of the web have it, a fifth of them well, after the repairs of all these",
+    "what other programs than kubectl print of pods, and pastes of issues, a third of them well or of no known cause, after the repairs of those",
 ];
 /// The first sample of pastes as they are; such were read only after it.
 const PASTED: usize = 4;
@@ -386,12 +387,12 @@ fn reports(out: &mut String) {
          what the user had (a description, a paste of several commands, lists, lines of a log), and graded as of 2026-11-27; of the 233 after these the input is what\n\
          the user pasted, character for character (of the last 61 of them, as much of it as an index of public issues shows); of the last 60 it is what the\n\
          documentation on troubleshooting of 15 projects and clouds gives as a symptom, and the cause is the one that it gives. Both were graded on 2026-11-28. In the\n\
-         last sample but eight the cause is the author's; 27 more of it are not listed, as an index of public pages did not tell where they stand (12 right, 3 less, 11\n\
-         nothing, 1 wrong). In the last but seven the author's manifests stood on a cluster (kubelet 1.36.3, containerd 2.1.9; some images were replaced by ones that behave as\n\
-         theirs), and kflow asked its apiserver; where it was right at first and not ten minutes later, it counts as wrong. The last seven\n\
-         (2026-11-29 and 30) are of what public repositories, issues and pages hold of clusters; of the first two of them 32 and 28 have nothing that is stuck, of the others 41,\n\
-         25, 19, 23 and 22 nothing that is stuck by a cause that kflow has. One untrue word about one of its pods makes a bundle wrong. What was not right\n\
-         was repaired afterwards, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
+         last sample but nine the cause is the author's; 27 more of it are not listed, as an index of public pages did not tell where they stand (12 right, 3 less, 11\n\
+         nothing, 1 wrong), nor are 11 more of the last (6 right, 2 less, 3 wrong). In the last but eight the author's manifests stood on a cluster (kubelet 1.36.3, containerd 2.1.9; some images were replaced by ones that behave as\n\
+         theirs), and kflow asked its apiserver; where it was right at first and not ten minutes later, it counts as wrong. The last eight\n\
+         (2026-11-29 to 12-01) are of what public repositories, issues and pages hold of clusters; of the first two of them 32 and 28 have nothing that is stuck, of the others 41,\n\
+         25, 19, 23, 22 and 17 nothing that is stuck by a cause that kflow has. One untrue word about one of its pods makes a bundle wrong. What was not right\n\
+         was repaired afterwards, of the last sample in part, so each row is of other reports. *Less*: what was said is true, and does not lead to the cause as\n\
          directly as it could.\n\n\
          | | reports | {} |\n|---|---|---|---|---|---|\n",
         GRADES.join(" | ")
