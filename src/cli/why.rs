@@ -55,6 +55,11 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         Answer::Unknown(u) => {
             if args.pod.is_none() {
+                if let Some(text) = well::shown(source.asked(&world))
+                    && args.output.is_for_people()
+                {
+                    out::stdout().write_all(text.as_bytes())?;
+                }
                 tell_of_unexplained(source.asked(&world), &[]);
                 tell_of_waiting_claims(source.asked(&world), &args.input);
             }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::super::args::WhyArgs;
 use super::there;
-use kflow_core::correlate::World;
+use kflow_core::correlate::{Pod, World};
 use kflow_core::diagnose::finding::owner_arg;
-use kflow_core::diagnose::unknown::Asked;
+use kflow_core::diagnose::unknown::{self, Asked};
 use kflow_core::diagnose::{self, Target, Verdict};
 use kflow_export::why::{WIDTH, wrap};
 use kflow_model::ObjectRef;
@@ -106,17 +106,35 @@ fn paragraph(text: &mut String, head: &str, body: &str) {
     }
 }
 
+/// The text where there may be more pods than a recording shows, and those that it shows are well.
+pub(super) fn shown(asked: Asked<'_>) -> Option<String> {
+    let pods = || pods(asked.world);
+    let is_well = |p: &Pod| unknown::known(asked, p).is_none();
+    if asked.recorded.is_none() || !pods().all(is_well) || !on_their_way(asked.world).is_empty() {
+        return None;
+    }
+    match pods().count() {
+        0 => None,
+        1 => Some("There is 1 pod in it, and it is well.\n".to_owned()),
+        n => Some(format!("There are {n} pods in it, and all are well.\n")),
+    }
+}
+
+/// The pods that exist.
+fn pods(world: &World) -> impl Iterator<Item = &Pod> {
+    let all = world.pods().iter();
+    all.filter(|p| p.gone.is_none() && !p.past)
+}
+
 /// The number of pods that exist.
 pub(super) fn pods_there(world: &World) -> usize {
-    let pods = world.pods().iter();
-    pods.filter(|p| p.gone.is_none() && !p.past).count()
+    pods(world).count()
 }
 
 /// The statuses of pods that start or end, with how many pods have each: `4 Terminating, 1 Init:0/1`.
 fn on_their_way(world: &World) -> String {
     let mut all: BTreeMap<&str, usize> = BTreeMap::new();
-    let there = world.pods().iter().filter(|p| p.gone.is_none() && !p.past);
-    for p in there.filter(|p| p.current.is_some() && p.phase != PodPhase::Succeeded) {
+    for p in pods(world).filter(|p| p.current.is_some() && p.phase != PodPhase::Succeeded) {
         let status = match p.status.as_str() {
             "" => "in no status yet",
             "Running" => "Running and not ready yet",
