@@ -1,8 +1,8 @@
 //! What people ask most often, in the forms in which it gets into a ticket. The texts are of public reports, whose addresses are in
 //! `fixtures/reports.tsv`.
 
-use super::Desk;
 use super::fragments::{tells, told};
+use super::{Desk, run, text};
 
 /// caronc/apprise-api 262: `kubectl get events -o wide`, as chart-testing prints it, without its titles.
 #[test]
@@ -162,4 +162,105 @@ fn lines_that_a_change_adds_have_a_sign() {
         "KF602",
         "pull access denied",
     );
+}
+
+/// A pod of a course on Kubernetes, whose node was started anew: of its two containers one runs again, and one has done its work again.
+#[test]
+fn a_pod_is_well_since_its_containers_run_and_not_since_it_was_described() {
+    let desk = Desk::new();
+    let head = "Name:             myapp-pod-7d9b9c8bd5-5xpc7\nNamespace:        default\nPriority:         0\nNode:             microk8s/192.168.1.88\nStart Time:       Tue, 28 Mar 2023 14:35:09 +0300\nStatus:           Running\nIP:               10.1.128.247\nControlled By:  ReplicaSet/myapp-pod-7d9b9c8bd5\n";
+    let init = "Init Containers:\n  init-myservice:\n    Container ID:  containerd://12f8\n    Image:         busybox:1.28\n    State:          Terminated\n      Reason:       Completed\n      Exit Code:    0\n      Started:      Wed, 29 Mar 2023 14:01:08 +0300\n      Finished:     Wed, 29 Mar 2023 14:02:11 +0300\n    Ready:          True\n    Restart Count:  1\n    Environment:    <none>\n";
+    let main = "Containers:\n  network-multitool:\n    Container ID:   containerd://c276\n    Image:          wbitt/network-multitool\n    State:          Running\n      Started:      Wed, 29 Mar 2023 14:02:11 +0300\n    Last State:     Terminated\n      Reason:       Unknown\n      Exit Code:    255\n      Started:      Tue, 28 Mar 2023 14:35:10 +0300\n      Finished:     Wed, 29 Mar 2023 14:00:55 +0300\n    Ready:          True\n    Restart Count:  1\n";
+    let tail = "Conditions:\n  Type              Status\n  Initialized       True\n  Ready             True\n  ContainersReady   True\n  PodScheduled      True\nEvents:                      <none>\n";
+    let file = desk.file("ticket.txt", format!("{head}{init}{main}{tail}"));
+    let out = desk.path("ticket.kflow");
+    let o = run(&[
+        "import",
+        &file,
+        "--taken",
+        "2023-03-29T12:02:11Z",
+        "-O",
+        &out,
+    ]);
+    assert!(o.status.success(), "{}", text(&o.stderr));
+    let o = run(&["why", "myapp-pod-7d9b9c8bd5-5xpc7", "-s", &out]);
+    let said = crate::one_line(&text(&o.stdout));
+    let expected = "The pod has been well for 1h00m; before, container network-multitool ended once (1h01m ago, with exit code 255)";
+    assert!(said.contains(expected), "{said}");
+    let o = run(&["why", "--all", "-s", &out]);
+    assert_eq!(text(&o.stdout), "There is 1 pod in it, and it is well.\n");
+}
+
+/// cri-o/cri-o 7053: without Events.
+#[test]
+fn a_description_says_itself_that_its_pod_was_to_be_gone() {
+    let desk = Desk::new();
+    let head = "Name:                      fio-sts-local-7\nNamespace:                 default\nPriority:                  0\nNode:                      appserv51/172.16.6.151\nStart Time:                Wed, 14 Jun 2023 06:18:16 -0700\nStatus:                    Terminating (lasts 14h)\nTermination Grace Period:  30s\nIP:                        \nIPs:                       <none>\nControlled By:             StatefulSet/fio-sts-local\n";
+    let runs = "Containers:\n  fio-sts-local:\n    Container ID:   cri-o://4bbb\n    Image:          diamanti/fio:v1.0\n    State:          Running\n      Started:      Wed, 14 Jun 2023 06:18:26 -0700\n    Ready:          True\n    Restart Count:  0\n";
+    let said = tells(
+        &desk,
+        &format!("{head}{runs}"),
+        "KF914",
+        "ago and is still there: container fio-sts-local still runs; the kubelet of node appserv51 has to act next",
+    );
+    assert!(
+        !said.contains("has not said") && !said.contains("status Pending"),
+        "{said}"
+    );
+    // kubectl prints no finalizers, which may keep a pod whose containers have ended.
+    for untold in [
+        head.to_owned(),
+        format!("{head}{}", runs.replace("Running", "Terminated")),
+        format!("{}{runs}", head.replace("lasts 14h", "lasts 9s")),
+    ] {
+        let said = told(&desk, &untold);
+        assert!(!said.contains("KF914"), "{said}");
+    }
+}
+
+/// AndreiGavriliu/homelab 5498 and openshift/origin 6866.
+#[test]
+fn an_alert_and_a_status_name_the_container_that_waits() {
+    let desk = Desk::new();
+    for (paste, pod) in [
+        (
+            "<td>description</td>\n<td>Pod umami/umami-96556c76f-9qw2x (umami) is in waiting state (reason: \"CrashLoopBackOff\") on cluster .</td>\n",
+            "umami/umami-96556c76f-9qw2x",
+        ),
+        (
+            "$ oc status -v\nErrors:\n  * container \"gitlab-ce\" in pod/gitlab-ce-2-3nb01 is crash-looping\n\n    The container is starting and exiting repeatedly.\n",
+            "gitlab-ce-2-3nb01",
+        ),
+    ] {
+        let said = tells(&desk, paste, "KF708", "has ended at least once");
+        assert!(said.contains(pod), "{said}");
+    }
+}
+
+/// k3s-io/k3s 2370: the lines are of ten seconds, and say of how much longer they are true.
+#[test]
+fn a_runtime_has_not_answered_for_as_long_as_the_kubelet_says() {
+    let desk = Desk::new();
+    let line = |at: &str, ago: &str| {
+        format!(
+            "Oct  8 16:29:51 worker9 k3s[1636]: E1008 16:23:{at}    1636 kubelet.go:1846] skipping pod synchronization - PLEG is not healthy: pleg was last seen active {ago} ago; threshold is 3m0s\n"
+        )
+    };
+    let first = line("19.140242", "4m56.763892694s");
+    let paste = format!("{first}{}", line("29.140820", "5m6.764478598s"));
+    tells(&desk, &paste, "KF302", "stuck in admit for 5m06s");
+}
+
+/// rancher/rke2 3749: `kubectl get events -A`, of an hour in which the pod was replaced.
+#[test]
+fn a_sandbox_that_nobody_kills_any_more_holds_up_nothing() {
+    let desk = Desk::new();
+    let row = |age: &str| {
+        format!(
+            "default       {age}         Warning   FailedKillPod             pod/akri-controller-deployment-78b9f74cc5-lrmr5   error killing pod: failed to \"KillPodSandbox\" for \"e702d8c8-ad7b-41ef-8424-3911f23568f5\" with KillPodSandboxError: \"rpc error: code = Unknown desc = failed to destroy network for sandbox \\\"c4848ed881a241dd2f8e1be6145ce5b3c8ea9fae224f28d257b2b1b60987504d\\\": cni plugin not initialized\"\n"
+        )
+    };
+    tells(&desk, &row("3m"), "KF906", "lrmr5");
+    let said = told(&desk, &row("58m"));
+    assert!(!said.contains("KF906"), "{said}");
 }

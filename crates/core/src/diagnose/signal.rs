@@ -24,7 +24,7 @@ pub(super) use words::{
 };
 pub use words::{
     cause_in, image_in, is_starting, network_missing, refuses_list, runtime_is_down, timed_out,
-    unanswered, wait_in,
+    unanswered, unheard_ns, wait_in,
 };
 
 /// A failure that a source reported.

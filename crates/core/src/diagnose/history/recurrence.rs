@@ -14,7 +14,7 @@ use kflow_model::cri::method;
 use kflow_model::pod::Condition;
 use kflow_model::{
     Nanos,
-    pod::{ContainerState, PodSeen, WatchEvent},
+    pod::{ContainerState, ContainerStatus, PodSeen, WatchEvent},
     stamp::SECOND,
 };
 
@@ -40,6 +40,10 @@ impl PodHistory<'_> {
         let ready = p.condition("Ready").is_some_and(Condition::is_true);
         let restarts: u32 = p.statuses().map(|s| s.restarts).sum();
         let before: u32 = self.containers.iter().map(|c| c.restarts).sum();
+        // Of a pod that a list shows as ready, and that says nowhere since when, it is not known to have become ready only now.
+        let is_first = self.turns.is_empty() && p.event == WatchEvent::Listed;
+        let started = p.statuses().flat_map(ContainerStatus::starts).max();
+        let at = started.filter(|_| is_first).unwrap_or(at);
         let stands = |s: &ContainerState| !matches!(s, ContainerState::Running { .. });
         let ended =
             !ready && (restarts > before || p.status.containers.iter().any(|s| stands(&s.state)));
@@ -176,7 +180,11 @@ impl PodHistory<'_> {
             .iter()
             .filter(|c| !self.is_ephemeral(&c.name) && self.failed_before(c))
             .filter_map(|c| Some((c, c.exits.last()?.at)))
-            .max_by_key(|(c, _)| self.ends(c));
+            .max_by_key(|(c, _)| {
+                // An init container ends well in the end, and again whenever the pod's sandbox is made anew.
+                let is_done = self.is_initial(&c.name) && !c.runs();
+                (self.ends(c).saturating_sub(u32::from(is_done)), !is_done)
+            });
         match ends {
             Some((c, last)) => Some((Some(c), self.ended(c, last))),
             None => Some((None, self.unready()?)),

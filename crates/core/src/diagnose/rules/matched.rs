@@ -170,7 +170,11 @@ fn ran_before(f: &PodHistory<'_>, s: &Signal<'_>) -> bool {
 /// True when the sandbox of a pod that is to run cannot be stopped, and none was made since. The kubelet makes a new
 /// sandbox only after that (kuberuntime_manager.go, `SyncPod`, step 2).
 fn holds_up_the_next(cause: &Cause, s: &Signal<'_>, f: &PodHistory<'_>) -> bool {
+    // Whoever kills a sandbox in vain says so again and again; without its object the pod may be gone.
+    let by_event = matches!(s.evidence.body, Body::Event(_)) && f.api.is_none();
+    let is_over = by_event && f.now.since(s.at) >= limits::EVENTS_REPEAT.ns;
     matches!(cause.id, cause::KF906 | cause::KF907)
+        && !is_over
         && f.is_ready() != Some(true)
         && f.sandbox.is_none_or(|made| made < s.at)
 }

@@ -10,7 +10,7 @@ use crate::correlate::PodView;
 use crate::diagnose::cluster::{NodeHealth, NodeLease, low_on};
 use crate::diagnose::finding::Finding;
 use crate::diagnose::history::PodHistory;
-use crate::diagnose::signal::network_missing;
+use crate::diagnose::signal::{self, network_missing};
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::{Catalogue, Cause, Confidence, InFlightCall, Verdict, cause, limits};
 use kflow_model::{Nanos, ObjectRef, Source, stamp::SECOND};
@@ -104,7 +104,7 @@ pub(super) fn runtime<'a>(
     if let Some((at, why, o)) = health.and_then(|n| n.skipping(cx.now)) {
         let what = format!("it skips all pods: {}", shorten(why, 160));
         x = x.name("what", &what).proof(o);
-        since = since.or(Some(*at));
+        since = since.or(Some(at.plus(signal::unheard_ns(why).saturating_neg())));
     }
     if let Some(n) = health.filter(|n| n.runtime_down()) {
         if let Some((_, _, message)) = &n.ready {

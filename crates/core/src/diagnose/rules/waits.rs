@@ -19,9 +19,7 @@ use kflow_model::{Body, Nanos, Source};
 /// The same as of the moment up to which the pod was followed. Of a pod that a plain list shows nothing is heard after that list was
 /// read, whatever has happened: another file of the same folder may be of hours later.
 fn as_followed<'a>(cx: Context<'a>, f: &PodHistory<'_>) -> Context<'a> {
-    let is_plain =
-        f.api.is_some_and(|p| p.event == WatchEvent::Listed) && !may_be_listed(cx.world, f.view);
-    if !is_plain || cx.shared.node_last.is_some() || cx.events_followed() {
+    if !is_plain(cx, f) || cx.shared.node_last.is_some() || cx.events_followed() {
         return cx;
     }
     let last = f.view.evidence.iter().map(|o| o.stamp.seen).max();
@@ -29,6 +27,11 @@ fn as_followed<'a>(cx: Context<'a>, f: &PodHistory<'_>) -> Context<'a> {
         now: last.map_or(cx.now, |last| last.min(cx.now)),
         ..cx
     }
+}
+
+/// True for a pod that is known from a list alone, as kubectl prints one.
+fn is_plain(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
+    f.api.is_some_and(|p| p.event == WatchEvent::Listed) && !may_be_listed(cx.world, f.view)
 }
 
 pub(super) fn rules<'a>(cx: Context<'a>, f: &'a PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
@@ -100,9 +103,10 @@ fn moved_lately(cx: Context<'_>, f: &PodHistory<'_>) -> bool {
                 !e.warning && !e.listed && e.component == "kubelet" && e.reason != "BackOff"
             }
             // The list of a watch shows states that may be old; a plain list is all that is known, and says nothing of
-            // what came before it.
+            // what came before it, but when the pod was to be gone.
             Body::Pod(p) => {
-                let old = p.event == WatchEvent::Listed && may_be_listed(cx.world, f.view);
+                let is_told = p.deletion.is_some() || may_be_listed(cx.world, f.view);
+                let old = p.event == WatchEvent::Listed && is_told;
                 o.source == Source::Kube && (!old || fresh(p.last_change()))
             }
             Body::Fs(_) => true,
@@ -366,6 +370,10 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         .unwrap_or(deleted)
         .max(deleted);
     let x = Finding::new(cause::KF914, f);
+    // kubectl prints no finalizers: one of them may keep a pod whose containers have ended.
+    if running.is_empty() && f.printed().is_some() {
+        return None;
+    }
     let (x, since, patience) = if running.is_empty() {
         let what = "its containers have ended, and the kubelet has not let it go: volumes to unmount, a cgroup to remove, or a status to report";
         (x.name("what", what), ended, limits::LET_GO.ns)
@@ -373,15 +381,17 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         let what = format!("container {} still runs", list(&running));
         (x.name("what", &what), asked, grace + limits::KILL.ns)
     } else {
-        let what = format!(
-            "container {} still runs, and the kubelet has not said that it stops it",
-            list(&running)
-        );
-        (
-            x.name("what", &what),
-            deleted,
-            limits::PICK_UP.ns.max(limits::LET_GO.ns),
-        )
+        let mut evidence = f.view.evidence.iter();
+        let has_events = evidence.any(|o| matches!(o.body, Body::Event(_)));
+        let would_say = !is_plain(cx, f) || f.has_log || has_events;
+        let quickly = limits::PICK_UP.ns.max(limits::LET_GO.ns);
+        let (unsaid, patience) = if would_say {
+            (", and the kubelet has not said that it stops it", quickly)
+        } else {
+            ("", grace + limits::LET_GO.ns)
+        };
+        let what = format!("container {} still runs{unsaid}", list(&running));
+        (x.name("what", &what), deleted, patience)
     };
     // A kubelet that waits for the pod's volumes begins to stop the pod only when that wait ends (seen with 1.27):
     // answered calls then show progress.

@@ -214,6 +214,7 @@ struct NodeErrors {
     starting: Vec<Needle>,
     refused: Vec<Needle>,
     network_missing: Vec<Needle>,
+    unheard: Template,
     runtime_down: Vec<Needle>,
 }
 
@@ -309,6 +310,11 @@ pub fn timed_out(text: &str) -> bool {
 /// True for a reason to skip pods that only means that the kubelet has just started.
 pub fn is_starting(text: &str) -> bool {
     holds(text, &ERRORS.node.starting)
+}
+/// Returns for how long the runtime has not told the kubelet what runs, ns; 0 where a reason to skip pods does not say that.
+pub fn unheard_ns(text: &str) -> i64 {
+    let duration = ERRORS.node.unheard.find("for", text);
+    duration.and_then(parse_go_duration).unwrap_or(0)
 }
 /// True for the apiserver's answer to a list that the kubelet may not make, or that the apiserver does not know.
 pub fn refuses_list(text: &str) -> bool {

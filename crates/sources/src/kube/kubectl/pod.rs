@@ -117,8 +117,11 @@ pub(super) fn object(lines: &[Line<'_>], known: &Known<'_>) -> Value {
             Some(created.min(deadline.clone()).as_str()),
         );
         metadata.insert("deletionGracePeriodSeconds".into(), json!(grace));
-        // The phase is not printed then. A pod has an address since its sandbox runs.
-        let runs = value(lines, "IP").is_some();
+        // The phase is not printed then. A pod has an address since its sandbox runs, and may have lost it.
+        let containers = get(lines, "Containers").map(|l| l.below.as_slice());
+        let is_running = |c: &Line<'_>| c.value("State") == Some("Running");
+        let runs = value(lines, "IP").is_some()
+            || containers.is_some_and(|all| all.iter().any(is_running));
         put(
             &mut status,
             "phase",

@@ -1,5 +1,5 @@
-//! Sentences of programs that say how a pod is: the apiserver's refusal of a log, and what `kubectl run` and gitlab-runner print while
-//! they wait.
+//! Sentences of programs that say how a pod is: the apiserver's refusal of a log, what `kubectl run` and gitlab-runner print while
+//! they wait, alerts, and `oc status`.
 
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,22 @@ impl Waiting {
     /// Reads a line; `None` for every other one.
     pub(super) fn of(line: &str) -> Option<Self> {
         let line = line.replace("\\\"", "\"");
-        Self::of_log(&line).or_else(|| Self::of_runner(&line))
+        Self::of_log(&line)
+            .or_else(|| Self::of_runner(&line))
+            .or_else(|| Self::of_alert(&line))
+            .or_else(|| Self::of_status(&line))
+    }
+
+    fn of_container(namespace: &str, pod: &str, container: &str, reason: &str) -> Option<Self> {
+        let reason = WAITS.iter().find(|known| **known == reason)?;
+        let is_one = is_name(pod) && is_name(container);
+        is_one.then(|| Self {
+            pod: Named {
+                namespace: namespace.to_owned(),
+                name: pod.to_owned(),
+            },
+            container: Some((container.to_owned(), reason)),
+        })
     }
 
     /// `container "c" in pod "web-0" is waiting to start: ContainerCreating`
@@ -38,13 +53,36 @@ impl Waiting {
         let as_they_are = WAITS.iter().map(|reason| (*reason, *reason));
         let mut reasons = IN_WORDS.into_iter().chain(as_they_are);
         let (_, reason) = reasons.find(|(words, _)| said.starts_with(words))?;
-        (is_name(pod) && is_name(container)).then(|| Self {
-            pod: Named {
-                namespace: String::new(),
-                name: pod.to_owned(),
-            },
-            container: Some((container.to_owned(), reason)),
-        })
+        Self::of_container("", pod, container, reason)
+    }
+
+    /// `Pod shop/web-0 (c) is in waiting state (reason: "CrashLoopBackOff")` or `pod/web-0 in namespace shop on container c has been in
+    /// waiting state for longer than 1 hour. (reason: "ImagePullBackOff")`: `KubePodCrashLooping` and `KubeContainerWaiting`
+    /// (kubernetes-mixin, alerts/apps_alerts.libsonnet).
+    fn of_alert(line: &str) -> Option<Self> {
+        let (front, said) = line.split_once(" in waiting state")?;
+        let (_, reason) = said.split_once("(reason: \"")?;
+        let (reason, _) = reason.split_once('"')?;
+        if let Some(front) = front.strip_suffix(") is") {
+            let (pod, container) = front.rsplit_once(" (")?;
+            let (namespace, pod) = pod.rsplit(' ').next()?.split_once('/')?;
+            let of_one = Self::of_container(namespace, pod, container, reason);
+            return of_one.filter(|_| is_name(namespace));
+        }
+        let (front, container) = front
+            .strip_suffix(" has been")?
+            .rsplit_once(" on container ")?;
+        let (front, namespace) = front.rsplit_once(" in namespace ")?;
+        let (_, pod) = front.rsplit_once('/')?;
+        Self::of_container(namespace, pod, container, reason).filter(|_| is_name(namespace))
+    }
+
+    /// `* container "c" in pod/web-0 is crash-looping` (openshift/oc, `oc status`).
+    fn of_status(line: &str) -> Option<Self> {
+        let (front, _) = line.split_once(" is crash-looping")?;
+        let (front, pod) = front.rsplit_once("\" in pod/")?;
+        let (_, container) = front.rsplit_once("container \"")?;
+        Self::of_container("", pod, container, "CrashLoopBackOff")
     }
 
     /// `Waiting for pod ci/runner-0 to be running, status is Pending`
@@ -120,6 +158,23 @@ mod tests {
                 Some(
                     "gitlab-runner-namespace/runner-eebxo6ax-project-12739762-concurrent-3zzpmw  ",
                 ),
+            ),
+            (
+                "Pod umami/umami-96556c76f-9qw2x (umami) is in waiting state (reason: \"CrashLoopBackOff\") on cluster .</td>",
+                Some("umami/umami-96556c76f-9qw2x umami CrashLoopBackOff"),
+            ),
+            // Made from the alert's template.
+            (
+                "pod/pod-0 in namespace ns1 on container container1 has been in waiting state for longer than 1 hour. (reason: \"CreateContainerConfigError\") on cluster kubernetes.",
+                Some("ns1/pod-0 container1 CreateContainerConfigError"),
+            ),
+            (
+                "Pod ns1/pod-0 (container1) is in waiting state (reason: \"Soon\").",
+                None,
+            ),
+            (
+                "  * container \"gitlab-ce\" in pod/gitlab-ce-2-3nb01 is crash-looping",
+                Some("/gitlab-ce-2-3nb01 gitlab-ce CrashLoopBackOff"),
             ),
             (
                 "container \"C\" in pod \"web-0\" is waiting to start: ContainerCreating",

@@ -404,14 +404,26 @@ fn is_row(text: &str) -> bool {
         };
         cells.len() > 2 && cells.iter().take(2).any(is_named)
     };
-    pods::Columns::of_row(text).is_some() || listed(false) || listed(true) || of_kind()
+    // Other programs print such tables with single blanks.
+    let of_pod = || {
+        let mut words = text.split_whitespace();
+        words.next().is_some_and(is_name) && words.next().is_some_and(is_ready)
+    };
+    pods::Columns::of_row(text).is_some() || listed(false) || listed(true) || of_kind() || of_pod()
 }
 
-/// A row of Events, whole or cut: `Warning  Failed`, `3m  Warning  Failed`, `shop  3m  Warning  Failed`; of old releases `1h  2h  9  web-0`.
+/// A row of Events, whole or cut: `Warning  Failed`, `3m  Warning  Failed`, `shop  3m (x4 over 9m)  Warning  Failed`; of old releases
+/// `1h  2h  9  web-0`.
 fn is_event(text: &str) -> bool {
-    let words: Vec<&str> = text.split_whitespace().take(4).collect();
+    let words: Vec<&str> = text.split_whitespace().take(7).collect();
     let is_type = |word: &&str| matches!(*word, "Normal" | "Warning");
-    let Some(at) = words.iter().position(is_type) else {
+    let counts = words
+        .get(1..3)
+        .into_iter()
+        .flatten()
+        .any(|word| word.starts_with("(x"));
+    let before = if counts { 5 } else { 3 };
+    let Some(at) = words.iter().position(is_type).filter(|at| *at <= before) else {
         return begins_with_ages(text);
     };
     let reason = words.get(at + 1).copied().unwrap_or_default();
@@ -530,5 +542,25 @@ mod tests {
             assert_eq!(got.text.trim_end(), row.trim_end(), "{width}");
             assert_eq!(got.width, width);
         }
+    }
+
+    /// `kubectl events` without its titles, the first of which is the longest by chance, and the table of another program.
+    #[test]
+    fn rows_of_one_length_were_not_cut() {
+        let events = "7m31s                    Normal    Scheduled           Pod/pod-debug-image   Successfully assigned default/pod-debug-image to bust-a-cube-control-plane\n\
+             5m40s (x10 over 7m31s)   Warning   ErrImageNeverPull   Pod/pod-debug-image   Container image \"busybox:1.36.1\" is not present with pull policy of Never\n\
+             5m40s (x10 over 7m31s)   Warning   Failed              Pod/pod-debug-image   Error: ErrImageNeverPull\n\
+             42s (x4 over 88s)        Normal    Created             Pod/pod-debug-image    Created container image-pull\n";
+        let longest = events.lines().next().map_or(0, str::len);
+        let another = events.replace("pod-debug-image", "pod-other-image");
+        let again = format!("{events}{another}");
+        assert_eq!(again.lines().filter(|l| l.len() == longest).count(), 2);
+        assert_eq!(joined(&again), None);
+        let pods = "Name                   Ready Status    Restarts Age\n\
+             ----                   ----- ------    -------- ---\n\
+             hello-1589925000-gs5n7 0/1   Completed        0 00:02:05.2602110\n\
+             hello-1589925060-j4bjc 0/1   Completed        0 00:01:05.2607090\n\
+             hello-1589925120-jvxtd 0/1   Completed        0 00:00:04.2612030\n";
+        assert_eq!(joined(pods), None);
     }
 }
