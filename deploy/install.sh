@@ -98,13 +98,16 @@ CONF
 $systemctl daemon-reload
 $systemctl restart kubelet.service || true
 
-# Waits until the kubelet is up and connects through the proxy.
-until=$(($(date +%s) + ${WAIT:-60}))
-while [ "$(date +%s)" -lt $until ]; do
+# Waits until the kubelet is up and connects through the proxy, and looks once at least; by the time since the machine's start, as its
+# clock may be set meanwhile.
+up() { cut -d . -f 1 /proc/uptime; }
+until=$(($(up) + ${WAIT:-60}))
+while :; do
   if $systemctl is-active --quiet kubelet.service && "$kflow" doctor --no-api 2>/dev/null | grep -q 'CRI proxy.*carries'; then
     say "the kubelet uses the proxy; kflow tui --node $(uname -n) shows it; /usr/local/lib/kflow/uninstall.sh takes it away"
     exit 0
   fi
+  [ "$(up)" -lt "$until" ] || break
   sleep 1
 done
 say "the kubelet did not come by way of the proxy within ${WAIT:-60} s: taking it away again"

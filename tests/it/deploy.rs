@@ -84,7 +84,7 @@ impl Node {
             .env("ROOT", self.root.path())
             .env("SYSTEMCTL", self.path("systemctl"))
             .env("KFLOW", self.path("kflow"))
-            .env("WAIT", "1");
+            .env("WAIT", "0");
         command
     }
     fn install(&self) -> Output {
