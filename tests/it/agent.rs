@@ -19,6 +19,7 @@ mod install;
 mod journal;
 mod metrics;
 mod past;
+pub(crate) mod serving;
 mod versions;
 
 /// A line of the scheduler's container log, in the CRI log format.

@@ -96,7 +96,7 @@ fn calls(snap: &Snapshot) -> usize {
 }
 
 fn subscribers(played: &Played, n: usize) -> u64 {
-    let of = played.with_agent(n, |a| a.service.subscribers());
+    let of = played.with_agent(n, |a| a.serving.service.subscribers());
     of.unwrap_or(0)
 }
 

@@ -10,13 +10,16 @@ use kflow_model::gap::{Gap, Note};
 use kflow_model::session::load;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, clock};
 use kflow_serve::ring::{Ring, line};
-use kflow_serve::service::{Host, Past, Server, Service};
-use kflow_serve::socket::Socket;
+use kflow_serve::service::{Host, Past};
 use kflow_serve::wire::{Agent, InfoResponse, SourceState, Spool};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::forward::{Apiserver, kubeconfig};
+use super::serving::Serving;
 use super::{Node, block_on, command};
+
+/// How a command begins to say what of it is missing.
+const LACKS: &str = "what the node's agent kept since";
 
 /// How an agent answers for what it kept.
 enum Gives {
@@ -99,36 +102,22 @@ impl Host for About {
 }
 
 struct Served {
-    ring: Arc<Ring>,
+    _serving: Serving,
+    /// The begins of the ranges that were asked for.
     asked: Arc<Mutex<Vec<Nanos>>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.ring.finish();
-        if let Some(t) = self.thread.take() {
-            t.join().ok();
-        }
-    }
 }
 
 fn serve(at: &Path, gives: Gives) -> Served {
-    let ring = Arc::new(Ring::new(64 << 10, Duration::from_secs(600)));
+    let ring = Ring::new(64 << 10, Duration::from_secs(600));
     ring.push(
         &mut vec![note("of the ring", clock::now())],
         clock::monotonic(),
     );
     let asked = Arc::<Mutex<Vec<Nanos>>>::default();
     let its = Arc::clone(&asked);
-    let service = Service::new(Arc::clone(&ring), Arc::new(About { gives, asked: its }));
-    let server = Server::bind(Socket::claim(at).unwrap(), None).unwrap();
-    let log: kflow_serve::Log = Arc::new(|_: &str| ());
-    let thread = std::thread::spawn(move || server.run(&service, &log));
     Served {
-        ring,
+        _serving: Serving::start(at, ring, About { gives, asked: its }),
         asked,
-        thread: Some(thread),
     }
 }
 
@@ -230,7 +219,7 @@ fn the_time_of_a_recording_counts_once_what_the_agent_kept_has_come() {
             let (said, notes, gaps) = r.end();
             assert_eq!(notes, ["the first", "the second", "of the ring"], "{said}");
             assert!(
-                gaps.is_empty() && said.contains(" is read\n"),
+                gaps.is_empty() && said.contains(" is read\n") && !said.contains(LACKS),
                 "{gaps:?} {said}"
             );
         },
@@ -251,10 +240,7 @@ fn a_recording_that_is_interrupted_before_all_has_come_says_so() {
             assert_eq!(notes, ["the first"], "{said}");
             let why = "kflow was ended before all of it was read";
             of_each_source(&gaps, why);
-            assert!(
-                said.contains("what the node's agent kept since") && said.contains(why),
-                "{said}"
-            );
+            assert!(said.contains(LACKS) && said.contains(why), "{said}");
         },
     );
 }
@@ -291,7 +277,7 @@ fn what_breaks_off_while_it_comes_is_a_gap_and_does_not_come_twice() {
                 .filter(|g| g.why.starts_with("what the agent of the node kept"))
                 .collect();
             of_each_source(&of_past, "");
-            assert!(said.contains("what the node's agent kept since"), "{said}");
+            assert!(said.contains(LACKS), "{said}");
         },
     );
 }
@@ -327,6 +313,6 @@ fn a_node_without_an_agent_is_a_gap_of_what_agents_have() {
             let told = |g: &&Gap| g.of == of && g.why.contains(why);
             assert!(gaps.iter().any(|g| told(&g)), "{of:?}: {gaps:?}");
         }
-        assert!(said.contains("what the node's agent kept since"), "{said}");
+        assert!(said.contains(LACKS), "{said}");
     });
 }

@@ -3,7 +3,6 @@
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
@@ -15,8 +14,7 @@ use kflow_model::offset::Offset;
 use kflow_model::session::load;
 use kflow_model::{Body, Nanos, Observation, Source, Stamp, clock};
 use kflow_serve::ring::{Ring, line};
-use kflow_serve::service::{Host, Past, Server, Service};
-use kflow_serve::socket::Socket;
+use kflow_serve::service::{Host, Past};
 use kflow_serve::wire::{INFO, InfoRequest, InfoResponse};
 use kflow_sources::agent::{
     AgentPod, Earlier, Follow, Gives, Mark, Reading, Silent, Way, follow, greet,
@@ -31,6 +29,7 @@ use tonic::{Request, Response, Status};
 use tonic_prost::ProstCodec;
 
 use super::forward::Apiserver;
+use super::serving::Serving;
 use super::{PATIENCE, SubscribeRequest, block_on};
 
 /// `kflow.v1.InfoResponse` of another version: it has a field that is unknown here, and lacks some that are known.
@@ -271,11 +270,9 @@ fn a_call_in_flight_is_known_although_nothing_is_kept_of_the_past() {
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("run").join("agent.sock");
-        let ring = Arc::new(Ring::new(64 << 10, Duration::from_secs(600)));
-        let service = Service::new(Arc::clone(&ring), Arc::new(Nobody));
-        let server = Server::bind(Socket::claim(&at).unwrap(), None).unwrap();
-        let log: kflow_serve::Log = Arc::new(|_: &str| ());
-        let thread = std::thread::spawn(move || server.run(&service, &log));
+        let ring = Ring::new(64 << 10, Duration::from_secs(600));
+        let serving = Serving::start(&at, ring, Nobody);
+        let ring = &serving.ring;
         let recorded = load(&crate::fixture("sessions/S13-crictl.kflow.zst")).unwrap();
         let calls = recorded.observations.iter();
         let call = calls.clone().find(|o| matches!(o.body, Body::CallStart(_)));
@@ -297,8 +294,7 @@ fn a_call_in_flight_is_known_although_nothing_is_kept_of_the_past() {
             assert!(text(&o).is_none() || (gap && begun), "{o:?}");
         }
         drop(f);
-        ring.finish();
-        tokio::task::spawn_blocking(move || thread.join().unwrap())
+        tokio::task::spawn_blocking(move || drop(serving))
             .await
             .unwrap();
     });
@@ -310,13 +306,9 @@ fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every
     block_on(async {
         let dir = tempfile::tempdir().unwrap();
         let at = dir.path().join("run").join("agent.sock");
-        let ring = Arc::new(Ring::new(256 << 10, Duration::from_secs(600)));
-        let service = Service::new(Arc::clone(&ring), Arc::new(Nobody));
-        let server = Server::bind(Socket::claim(&at).unwrap(), None).unwrap();
-        let its = service.clone();
-        let log: kflow_serve::Log = Arc::new(|_: &str| ());
-        let thread = std::thread::spawn(move || server.run(&its, &log));
-        let see = |mut all: Vec<Observation>| ring.push(&mut all, clock::monotonic());
+        let ring = Ring::new(256 << 10, Duration::from_secs(600));
+        let serving = Serving::start(&at, ring, Nobody);
+        let see = |mut all: Vec<Observation>| serving.ring.push(&mut all, clock::monotonic());
         // Random text, which compresses badly.
         let mut random = fastrand::Rng::with_seed(1);
         let mut some = |n: usize| {
@@ -358,8 +350,7 @@ fn who_reads_more_slowly_than_an_agent_sees_is_told_of_every_source_and_of_every
         while text(&next(&mut f.from).await) != Some("and more") {}
         assert!(f.board.statuses()[0].is_on());
         drop(f);
-        ring.finish();
-        tokio::task::spawn_blocking(move || thread.join().unwrap())
+        tokio::task::spawn_blocking(move || drop(serving))
             .await
             .unwrap();
     });

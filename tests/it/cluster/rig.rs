@@ -21,8 +21,7 @@ use kflow_engine::live::{Config, connect};
 use kflow_model::pod::PodSeen;
 use kflow_model::{Body, Nanos, Observation, clock};
 use kflow_serve::ring::Ring;
-use kflow_serve::service::{Host, Past, Server, Service};
-use kflow_serve::socket::Socket;
+use kflow_serve::service::{Host, Past};
 use kflow_serve::wire::{Agent, Finding, InfoResponse, SourceState};
 use kflow_sources::kube::live::{OBJECTS, Of};
 use prost::bytes::Bytes;
@@ -34,6 +33,7 @@ use tokio_stream::wrappers::WatchStream;
 use tonic::codegen::http::{Request, Response, StatusCode};
 
 use crate::agent::forward;
+use crate::agent::serving::Serving;
 use crate::program::{Said, command, run};
 pub(super) use objects::ended_call;
 pub(super) use objects::name;
@@ -92,19 +92,8 @@ fn kind_of(resource: &str) -> Option<&'static str> {
 /// An agent's service on a socket.
 pub(super) struct Served {
     pub(super) socket: PathBuf,
-    pub(super) service: Service,
-    ring: Arc<Ring>,
+    pub(super) serving: Serving,
     asked: Arc<Mutex<Vec<Nanos>>>,
-    thread: Option<std::thread::JoinHandle<()>>,
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        self.ring.finish();
-        if let Some(t) = self.thread.take() {
-            t.join().ok();
-        }
-    }
 }
 
 impl Served {
@@ -115,24 +104,17 @@ impl Served {
         mut lines: Vec<Observation>,
         kept: Kept,
     ) -> Self {
-        let ring = Arc::new(Ring::new(8 << 20, Duration::from_secs(600)));
+        let ring = Ring::new(8 << 20, Duration::from_secs(600));
         for o in &mut lines {
             o.stamp.at = o.stamp.at.plus(ahead);
         }
         ring.push(&mut lines, clock::monotonic());
         let asked = Arc::new(Mutex::new(Vec::new()));
         let about = About(node.to_owned(), ahead, kept, Arc::clone(&asked));
-        let service = Service::new(Arc::clone(&ring), Arc::new(about));
-        let server = Server::bind(Socket::claim(socket).unwrap(), None).unwrap();
-        let its = service.clone();
-        let log: kflow_serve::Log = Arc::new(|_: &str| ());
-        let thread = std::thread::spawn(move || server.run(&its, &log));
         Self {
             socket: socket.to_owned(),
-            service,
-            ring,
+            serving: Serving::start(socket, ring, about),
             asked,
-            thread: Some(thread),
         }
     }
     /// The starts of the ranges of the past that were asked for, by the agent's clock.
@@ -141,7 +123,7 @@ impl Served {
     }
     /// Adds observations to the agent's ring.
     pub(super) fn see(&self, mut more: Vec<Observation>) {
-        self.ring.push(&mut more, clock::monotonic());
+        self.serving.ring.push(&mut more, clock::monotonic());
     }
 }
 

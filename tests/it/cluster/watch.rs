@@ -233,7 +233,10 @@ fn of_a_deployment_that_is_watched_the_agents_of_its_pods_are_listened_to() {
             "{said}"
         );
         for n in 3..5 {
-            assert_eq!(played.with_agent(n, |a| a.service.subscribers()), Some(0));
+            assert_eq!(
+                played.with_agent(n, |a| a.serving.service.subscribers()),
+                Some(0)
+            );
         }
         assert!(played.forwards.load(Ordering::Relaxed) >= before + 3);
         assert_eq!(watching.ends().await, Some(1));
