@@ -55,8 +55,8 @@ pub(super) fn why(args: &WhyArgs) -> anyhow::Result<u8> {
         }
         Answer::Unknown(u) => {
             if args.pod.is_none() {
-                if let Some(text) = well::shown(source.asked(&world))
-                    && args.output.is_for_people()
+                if args.output.is_for_people()
+                    && let Some(text) = well::shown(source.asked(&world))
                 {
                     out::stdout().write_all(text.as_bytes())?;
                 }

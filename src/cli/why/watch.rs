@@ -130,8 +130,8 @@ impl Told {
     }
 }
 
-/// Returns which verdicts of an answer are new or have changed since the answer before, by their places, and whose trouble of then is not in
-/// it.
+/// Compares an answer with the one before. Returns the places of the verdicts that are new or have changed, and who had one then and has
+/// none now.
 fn changes<'b>(before: &'b [Told], now: &[Told]) -> (Vec<usize>, Vec<&'b (String, PodUid)>) {
     let places = now.iter().enumerate();
     let changed = places.filter(|(_, told)| !before.contains(told));

@@ -115,8 +115,8 @@ pub(super) fn shown(asked: Asked<'_>) -> Option<String> {
     }
     match pods().count() {
         0 => None,
-        1 => Some("There is 1 pod in it, and it is well.\n".to_owned()),
-        n => Some(format!("There are {n} pods in it, and all are well.\n")),
+        1 => Some("What was read shows 1 pod, and it is well.\n".to_owned()),
+        n => Some(format!("What was read shows {n} pods, and all are well.\n")),
     }
 }
 

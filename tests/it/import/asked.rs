@@ -164,7 +164,8 @@ fn lines_that_a_change_adds_have_a_sign() {
     );
 }
 
-/// A pod of a course on Kubernetes, whose node was started anew: of its two containers one runs again, and one has done its work again.
+/// Of a course on Kubernetes, which is not listed there. The node was started anew since: of the pod's two containers one runs again, and one
+/// has done its work again.
 #[test]
 fn a_pod_is_well_since_its_containers_run_and_not_since_it_was_described() {
     let desk = Desk::new();
@@ -188,7 +189,10 @@ fn a_pod_is_well_since_its_containers_run_and_not_since_it_was_described() {
     let expected = "The pod has been well for 1h00m; before, container network-multitool ended once (1h01m ago, with exit code 255)";
     assert!(said.contains(expected), "{said}");
     let o = run(&["why", "--all", "-s", &out]);
-    assert_eq!(text(&o.stdout), "There is 1 pod in it, and it is well.\n");
+    assert_eq!(
+        text(&o.stdout),
+        "What was read shows 1 pod, and it is well.\n"
+    );
 }
 
 /// cri-o/cri-o 7053: without Events.

@@ -41,7 +41,7 @@ pub(in crate::diagnose) use namespace::namespaces;
 pub(in crate::diagnose) use node::{node, nodes};
 pub use owner::{below, owner, owners};
 pub(in crate::diagnose) use owner::{cannot_create, events_alone, gone};
-pub(in crate::diagnose) use terminate::{TAINT_MANAGER, disruptor, is_cancelled};
+pub(in crate::diagnose) use terminate::{disruptor, takes_eviction_back};
 
 use super::cluster::Cluster;
 use super::finding::Finding;

@@ -51,7 +51,7 @@ pub(super) fn well(f: &PodHistory<'_>, gone: bool) -> Verdict {
         .iter()
         .filter(|s| s.source != kflow_model::Source::Runtime)
         .filter(|s| !matches!(s.reason.as_ref(), "@log" | "Killing" | "@stop"))
-        .filter(|s| s.reason != rules::TAINT_MANAGER || !rules::is_cancelled(&s.text))
+        .filter(|s| !rules::takes_eviction_back(&s.reason, &s.text))
         .filter(|s| Catalogue::get().knows(&s.reason) && !f.is_of_ephemeral(s))
         .collect();
     let waiting: Vec<Finding<'_>> = if gone {

@@ -37,13 +37,16 @@ fn outlasts(ns: i64, longest: i64) -> bool {
 impl PodHistory<'_> {
     /// Reads a change of the pod's readiness from an API state.
     pub(super) fn turn_of(&mut self, at: Nanos, p: &PodSeen) {
-        let ready = p.condition("Ready").is_some_and(Condition::is_true);
+        let condition = p.condition("Ready");
+        let ready = condition.is_some_and(Condition::is_true);
         let restarts: u32 = p.statuses().map(|s| s.restarts).sum();
         let before: u32 = self.containers.iter().map(|c| c.restarts).sum();
-        // Of a pod that a list shows as ready, and that says nowhere since when, it is not known to have become ready only now.
+        // A pod that a list shows first was ready before: since its condition changed, which kubectl does not print, or else at the
+        // earliest since its newest container started.
         let is_first = self.turns.is_empty() && p.event == WatchEvent::Listed;
-        let started = p.statuses().flat_map(ContainerStatus::starts).max();
-        let at = started.filter(|_| is_first).unwrap_or(at);
+        let started = || p.statuses().flat_map(ContainerStatus::starts).max();
+        let since = condition.and_then(|c| c.transition).or_else(started);
+        let at = since.filter(|_| is_first).unwrap_or(at);
         let stands = |s: &ContainerState| !matches!(s, ContainerState::Running { .. });
         let ended =
             !ready && (restarts > before || p.status.containers.iter().any(|s| stands(&s.state)));

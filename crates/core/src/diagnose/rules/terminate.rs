@@ -497,7 +497,12 @@ fn name_pod(cx: Context<'_>, what: &str) -> Option<String> {
 }
 
 /// The reason of the Events by which the taint manager says that it deletes a pod, and that it does not after all.
-pub(in crate::diagnose) const TAINT_MANAGER: &str = "TaintManagerEviction";
+const TAINT_EVICTION: &str = "TaintManagerEviction";
+
+/// True for the latter (Kubernetes 1.36 pkg/controller/tainteviction/taint_eviction.go, `emitCancelPodDeletionEvent`).
+pub(in crate::diagnose) fn takes_eviction_back(reason: &str, message: &str) -> bool {
+    reason == TAINT_EVICTION && message.starts_with("Cancelling deletion")
+}
 
 /// Returns the component that ends a pod before its time, and what for, by the reason and the message of the pod's condition
 /// `DisruptionTarget`, of its status or of an Event about it. `None` for another reason.
@@ -519,20 +524,14 @@ pub(in crate::diagnose) fn disruptor(reason: &str, message: &str, node: &str) ->
             "the scheduler, for a pod with a higher priority (preemption)".to_owned()
         }
         "EvictionByEvictionAPI" => "the eviction API, for example a drain".to_owned(),
-        TAINT_MANAGER if is_cancelled(message) => return None,
-        TAINT_MANAGER | "DeletionByTaintManager" => {
+        _ if takes_eviction_back(reason, message) => return None,
+        TAINT_EVICTION | "DeletionByTaintManager" => {
             format!("the taint manager, because of a taint of {}", named(node))
         }
         "DeletionByDeviceTaintManager" => "the device taint manager".to_owned(),
         "DeletionByPodGC" => "the pod garbage collector, because its node is gone".to_owned(),
         _ => return None,
     })
-}
-
-/// True for the message by which the taint manager takes back that it deletes a pod (Kubernetes 1.36
-/// pkg/controller/tainteviction/taint_eviction.go, `emitCancelPodDeletionEvent`).
-pub(in crate::diagnose) fn is_cancelled(message: &str) -> bool {
-    message.starts_with("Cancelling deletion")
 }
 
 /// Sets the name `who` to the component that ended the pod.
