@@ -1,11 +1,15 @@
 //! The cluster and the credentials that the kubeconfig names, and what is missing in it.
 
+use std::net::IpAddr;
 use std::path::Path;
 
+use hyper::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError, LoadDataError};
 
 use super::Config;
 use kflow_core::suggest::suggest;
+use kflow_model::redact;
 
 /// Most names that are listed in a message.
 const NAMED: usize = 10;
@@ -107,9 +111,49 @@ async fn chosen(file: Kubeconfig, place: &str, context: Option<&str>) -> Result<
         context: Some(name.clone()),
         ..KubeConfigOptions::default()
     };
+    let cluster = file.clusters.iter().find(|c| c.name == found.cluster);
+    let own = cluster.and_then(|c| c.cluster.as_ref()?.proxy_url.clone());
     let config = kube::Config::from_custom_kubeconfig(file, &options).await;
-    let config = config.map_err(|e| unusable(&e, &name, place))?;
+    let mut config = config.map_err(|e| unusable(&e, &name, place))?;
+    // kube compares the proxy itself with NO_PROXY, and not the server.
+    let proxy = match own.filter(|own| !own.is_empty()) {
+        Some(own) => Some(own),
+        None => proxy(&config.cluster_url, |name| std::env::var(name).ok()),
+    };
+    let unread = |proxy: String| {
+        format!(
+            "the proxy {} of the environment or of the kubeconfig {place} is no URL",
+            redact::text(&proxy)
+        )
+    };
+    config.proxy_url = match proxy {
+        Some(proxy) => Some(proxy.parse().map_err(|_| unread(proxy))?),
+        None => None,
+    };
     Ok(Found { config, anonymous })
+}
+
+/// Returns the proxy through which the environment wants a server to be reached, as client-go reads it (golang.org/x/net
+/// `http/httpproxy`): none for this machine itself, and none for what NO_PROXY names.
+fn proxy(server: &Uri, env: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let one_of = |names: [&str; 2]| {
+        let mut set = names.into_iter().filter_map(&env);
+        set.find(|value| !value.trim().is_empty())
+    };
+    let proxy = match server.scheme_str() {
+        Some("http") => one_of(["HTTP_PROXY", "http_proxy"])?,
+        _ => one_of(["HTTPS_PROXY", "https_proxy"])?,
+    };
+    let host = server.host()?.trim_matches(['[', ']']);
+    let is_here = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    let proxy = if proxy.contains("://") {
+        proxy
+    } else {
+        format!("http://{proxy}")
+    };
+    let no = one_of(["NO_PROXY", "no_proxy"]).unwrap_or_default();
+    let wanted = Matcher::builder().all(&*proxy).no(no).build();
+    (!is_here && wanted.intercept(server).is_some()).then_some(proxy)
 }
 
 /// Why a context that exists cannot be used.
@@ -137,6 +181,45 @@ fn listed(names: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_environments_proxy_is_used_as_kubectl_uses_it() {
+        let by = |set: &[(&str, &str)], server: &str| {
+            let env = |name: &str| {
+                let mut set = set.iter();
+                Some(set.find(|(n, _)| *n == name)?.1.to_owned())
+            };
+            proxy(&server.parse().unwrap(), env)
+        };
+        let corp = ("HTTPS_PROXY", "http://proxy.corp:3128");
+        let through = Some(corp.1.to_owned());
+        let far = "https://api.cluster.example.com:6443";
+        assert_eq!(by(&[], far), None);
+        assert_eq!(by(&[corp], far), through);
+        assert_eq!(by(&[("https_proxy", "proxy.corp:3128")], far), through);
+        assert_eq!(by(&[("HTTP_PROXY", corp.1)], far), None);
+        assert_eq!(by(&[("HTTPS_PROXY", "")], far), None);
+        for here in [
+            "https://127.0.0.1:6443",
+            "https://localhost:6443",
+            "https://[::1]:6443",
+        ] {
+            assert_eq!(by(&[corp], here), None, "{here}");
+        }
+        for no in [
+            "*",
+            ".example.com",
+            "api.cluster.example.com",
+            "10.0.0.1,example.com",
+        ] {
+            assert_eq!(by(&[corp, ("NO_PROXY", no)], far), None, "{no}");
+        }
+        assert_eq!(
+            by(&[corp, ("no_proxy", "10.0.0.0/8")], "https://10.1.2.3:6443"),
+            None
+        );
+        assert_eq!(by(&[corp, ("NO_PROXY", "proxy.corp")], far), through);
+    }
 
     const FILE: &str = "apiVersion: v1
 kind: Config
