@@ -577,20 +577,63 @@ fn the_verdict_on_a_pod_says_whom_its_pull_holds_up() {
     assert!(!queued.contains("holds up"), "{queued}");
 }
 
+/// A new pseudo terminal of 80 columns and 24 lines: the side of its window, and that of the programs in it.
+#[cfg(target_os = "linux")]
+fn pseudo_terminal() -> (std::fs::File, std::fs::File) {
+    use rustix::fs::{Mode, OFlags};
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    // A program that had the window too would keep it open.
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let window = openpt(flags).unwrap();
+    grantpt(&window).unwrap();
+    unlockpt(&window).unwrap();
+    let size = rustix::termios::Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(&window, size).unwrap();
+    let path = ptsname(&window, Vec::new()).unwrap();
+    // It is not to become the terminal that signals to the tests when it is closed.
+    let flags = OFlags::RDWR | OFlags::NOCTTY;
+    let programs = rustix::fs::open(path, flags, Mode::empty()).unwrap();
+    (window.into(), programs.into())
+}
+
+/// The connection breaks, or the window is closed: neither the screen nor standard error can be written to any more.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_window_that_is_closed_ends_the_terminal_without_a_crash() {
+    use std::io::Read;
+    let (mut window, screen) = pseudo_terminal();
+    let side = || std::process::Stdio::from(screen.try_clone().unwrap());
+    let mut shown = command()
+        .args(["replay", &s1()])
+        .env("TERM", "xterm-256color")
+        .stdin(side())
+        .stdout(side())
+        .stderr(side())
+        .spawn()
+        .unwrap();
+    drop(screen);
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains("REPLAY") {
+        let mut part = [0; 4096];
+        let n = window.read(&mut part).unwrap();
+        seen.extend(&part[..n]);
+    }
+    drop(window);
+    let ended = shown.wait().unwrap();
+    assert!(matches!(ended.code(), Some(0..=2)), "{ended:?}");
+}
+
 /// The walk through all moments takes long in a long recording: a terminal shows how far it is.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_terminal_shows_how_far_the_walk_is() {
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     use std::io::Read;
-    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-    grantpt(&terminal).unwrap();
-    unlockpt(&terminal).unwrap();
-    let path = ptsname(&terminal, Vec::new()).unwrap();
-    let screen = std::fs::File::options()
-        .write(true)
-        .open(path.to_str().unwrap())
-        .unwrap();
+    let (mut terminal, screen) = pseudo_terminal();
     let mut asked = command()
         .args(["why", "--ever", "-s", &s1(), "-o", "name"])
         .env("TERM", "xterm")
@@ -600,7 +643,7 @@ fn a_terminal_shows_how_far_the_walk_is() {
         .unwrap();
     let mut shown = Vec::new();
     // When the program has ended, nobody has the terminal open, which is an error.
-    std::fs::File::from(terminal).read_to_end(&mut shown).ok();
+    terminal.read_to_end(&mut shown).ok();
     assert!(asked.wait().unwrap().code().is_some());
     let shown = String::from_utf8_lossy(&shown);
     assert!(shown.contains("looking at each moment"), "{shown}");

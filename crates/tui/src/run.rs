@@ -1,6 +1,7 @@
 //! The main loop around the model: terminal, input thread, clock, files. Only this part of the terminal UI does I/O.
 
 use std::io::{self, Write as _};
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,11 +9,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
+use crossterm::cursor::Show;
 use crossterm::event::{self, Event, KeyEventKind, MouseButton, MouseEventKind};
 use crossterm::terminal::{BeginSynchronizedUpdate, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use rustix::termios::tcgetwinsize;
 
 use super::backend::Backend;
 use super::config::{Config, Environment, Folder};
@@ -82,7 +85,11 @@ fn terminal(what: &'static str) -> impl Fn(io::Error) -> RunError {
 /// Longest time between two requests for a newer snapshot.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Restores the terminal when it is dropped; on a panic, ratatui's own hook does so.
+/// How often it is looked whether the terminal is still there.
+const STILL_THERE: Duration = Duration::from_secs(1);
+
+/// Restores the terminal when it is dropped; on a panic, ratatui's own hook does so. If the terminal is gone, nothing
+/// can be done, and nothing can be said: standard error is often the same terminal.
 struct Restore {
     mouse: bool,
 }
@@ -90,12 +97,12 @@ struct Restore {
 impl Drop for Restore {
     fn drop(&mut self) {
         if self.mouse {
-            // If the terminal is gone, nothing can be done.
             let _gone = capture(false);
         }
+        let _gone = execute!(io::stdout(), Show);
         // On a panic, the hook has restored the terminal; doing so again would overwrite the panic's message.
         if !std::thread::panicking() {
-            ratatui::restore();
+            let _gone = ratatui::try_restore();
         }
     }
 }
@@ -192,7 +199,8 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     if let Some(t) = &options.theme {
         config.theme.clone_from(t);
     }
-    let mut screen = ratatui::try_init().map_err(terminal("starting"))?;
+    // It is not dropped, which would print to a standard error that may be gone, and panic: `Restore` shows the cursor.
+    let mut screen = ManuallyDrop::new(ratatui::try_init().map_err(terminal("starting"))?);
     let mut restore = Restore {
         mouse: config.mouse,
     };
@@ -241,7 +249,15 @@ pub fn run(driver: &mut dyn Backend, options: &Options) -> Result<(), RunError> 
     let mut told = false;
     let mut frame = frame_time(&config);
     let mut last_frame: Option<Instant> = None;
+    let mut looked = clock::monotonic();
     while !asked_to_end.load(Ordering::Relaxed) {
+        if looked.elapsed() >= STILL_THERE {
+            looked = clock::monotonic();
+            // Without a controlling terminal no signal tells it, and a paused replay writes nothing that would fail.
+            if tcgetwinsize(io::stdout()).is_err() {
+                break;
+            }
+        }
         let mut snap = driver.snapshot(clock::monotonic());
         // Time alone changes what is shown: ages, and calls or sources that are overdue.
         let picture = (snap.version, snap.now.0 / SECOND);
