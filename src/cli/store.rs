@@ -296,6 +296,9 @@ fn told(plan: &Plan, done: &Fetched, verbose: bool) {
     for (path, why) in &done.unreadable {
         tell(&format!("{path} is left out: {why}"));
     }
+    for (path, left) in &done.damaged {
+        tell(&format!("{path} is damaged: {left}"));
+    }
     for (node, hole) in done.holes.iter().take(MOST_HOLES) {
         let why = if hole.lost {
             "a segment is missing"

@@ -465,6 +465,8 @@ pub struct Fetched {
     pub holes: Vec<(Text, Hole)>,
     /// Segments that could not be read: path and reason.
     pub unreadable: Unreadable,
+    /// Segments of which only a part could be read: path, and what is left.
+    pub damaged: Vec<(String, String)>,
 }
 
 /// Fetches a plan and writes it as one session at `to`. Calls `each` with the bytes of every segment as it arrives.
@@ -518,10 +520,13 @@ pub async fn fetch(
             } += len;
             each(len);
             match Reader::new(last(&object.path), Box::new(Cursor::new(bytes)), len) {
-                Ok(reader) => by_node
-                    .entry(object.node)
-                    .or_default()
-                    .push(Piece::read(reader)),
+                Ok(reader) => {
+                    let mut piece = Piece::read(reader);
+                    if let Some(left) = piece.lacks(object.observations) {
+                        done.damaged.push((object.path.to_string(), left));
+                    }
+                    by_node.entry(object.node).or_default().push(piece);
+                }
                 Err(e) => {
                     done.unreadable
                         .push((object.path.to_string(), e.to_string()));

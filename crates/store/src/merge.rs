@@ -12,6 +12,7 @@ use kflow_model::cri::{CallEnd, CallKey, CallOutcome};
 use kflow_model::gap::Gap;
 use kflow_model::session::reader::sort_arrivals;
 use kflow_model::session::{Header, Part, Reader, Report};
+use kflow_model::units::counted;
 use kflow_model::{Body, Evidence, Nanos, Observation, Source, Stamp, Text};
 
 /// A segment in memory.
@@ -49,6 +50,24 @@ impl Piece {
         };
         sort_arrivals(&mut piece.own);
         piece
+    }
+
+    /// Says how much is left of a segment that had `named` observations of its own when it was sent; `None` when it has them all. The
+    /// rest is a gap at its end.
+    pub fn lacks(&mut self, named: u64) -> Option<String> {
+        let carried = self.carried.len() as u64;
+        let of_a_later_kflow: u64 = self.report.unknown.values().sum();
+        let read = (self.report.observations + of_a_later_kflow).saturating_sub(carried);
+        if read >= named {
+            return None;
+        }
+        let left = format!("{read} of its {} are left", counted(named, "observation"));
+        if self.report.cut.is_none() {
+            let end = self.end();
+            self.report.cut = Some(left.clone());
+            self.own.extend(self.report.cut_at(end));
+        }
+        Some(left)
     }
 
     fn part(&self) -> Option<&Part> {
@@ -147,6 +166,10 @@ impl Merge {
         let mut out = self.begin(piece.part().cloned(), begin, piece.carried);
         out.extend(self.own(piece.own));
         self.end(end);
+        // What the next segment carries over tells what the lost end of this one did.
+        if piece.report.cut.is_some() {
+            self.before = Some((None, end));
+        }
         out
     }
 

@@ -282,7 +282,7 @@ impl Spool {
         if let Some(free) = self.space().filter(|free| *free < self.options.bounds.free) {
             let least = self.options.bounds.free;
             let why = format!(
-                "its file system has {} left of {} that others may need",
+                "its file system has {} left, and kflow leaves {} to others",
                 size(free),
                 size(least)
             );

@@ -621,6 +621,38 @@ fn a_segment_that_cannot_be_read_is_a_gap_also_at_an_end() {
     }
 }
 
+/// A segment of which only the begin can be read, because the rest is gone or is other bytes.
+#[test]
+fn a_segment_that_is_read_in_part_is_told_and_is_a_gap() {
+    for bad in 0..4 {
+        for overwritten in [false, true] {
+            let rig = Rig::new();
+            rig.send(&rig.spool("node1", 4, 0));
+            let objects = rig.objects();
+            let mut segments = objects.iter().filter(|o| o.contains("/segments/"));
+            let name = segments.nth(bad).unwrap();
+            let path = rig.path("store").join(name);
+            let mut bytes = fs::read(&path).unwrap();
+            let half = bytes.len() / 2;
+            if overwritten {
+                bytes[half..].fill(0x5a);
+            } else {
+                bytes.truncate(half);
+            }
+            fs::write(&path, bytes).unwrap();
+            let (session, done) = rig.fetched(&rig.want(), None);
+            let told: Vec<&str> = done.damaged.iter().map(|(p, _)| p.as_str()).collect();
+            assert_eq!(told, [name], "{bad} {overwritten}");
+            assert!(session.observations.len() < rig.session.observations.len());
+            let gap = |o: &&Evidence| matches!(&o.body, Body::Gap(g) if g.is_loss());
+            assert!(
+                session.observations.iter().any(|o| gap(&o)),
+                "{bad} {overwritten}"
+            );
+        }
+    }
+}
+
 /// A node's agent beside a recording of the whole cluster: both were recorded of one cluster. Of the recording half the
 /// pods and lines are those that the agent told too.
 #[test]

@@ -274,7 +274,7 @@ fn without_room_for_others_nothing_is_written_and_everything_is_counted() {
     spool.close(at(base, 20, 0));
     let status = spool.ring().status();
     assert_eq!((status.lost, status.segments), (20, 0));
-    assert!(status.failing.unwrap().contains("others may need"));
+    assert!(status.failing.unwrap().contains("leaves"));
 }
 
 /// Every state that `kill -9` can leave: what was flushed is there, the rest is reported, the next run goes on.
