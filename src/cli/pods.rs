@@ -23,7 +23,7 @@ pub(super) fn whole(missing: Option<&Unknown>) -> u8 {
 
 /// Reports that everything was read and nothing exists.
 pub(super) fn tell_of_none(what: &str, asked: Asked<'_>) {
-    let place = asked.scope.map(|s| format!(" in {}", s.name()));
+    let place = asked.scope.map(|s| format!(" {}", s.place()));
     let place = place.unwrap_or_default();
     tell(&format!("there are no {what}{place}"));
 }
@@ -180,7 +180,7 @@ pub(super) fn absence(query: &str, asked: Asked<'_>) -> Result<String, Unknown> 
     let place = if selection.is_all() {
         String::new()
     } else {
-        format!(" in {}", selection.scope().name())
+        format!(" {}", selection.scope().place())
     };
     if !diagnose::find(world, query).is_empty() {
         return Ok(match owner_asked(query) {

@@ -103,7 +103,7 @@ fn a_command_that_fails_changes_nothing() {
                 "old.html",
             ],
             2,
-            "nothing in the recording is of namespace no",
+            "nothing that was read is of namespace no",
         ),
         (
             vec!["export", "-s", "old.html", "-o", "html", "-O", "new.html"],

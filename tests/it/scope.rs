@@ -178,7 +178,7 @@ fn a_scope_that_the_recording_knows_nothing_of_is_unknown() {
             let (code, out, err) = run(&args);
             assert_eq!(code, Some(2), "{args:?}: {out} {err}");
             assert!(
-                err.contains("nothing in the recording is of"),
+                err.contains("nothing that was read is of"),
                 "{args:?}: {err}"
             );
         }

@@ -38,6 +38,12 @@ impl Scope {
         }
         parts.join(", ")
     }
+
+    /// Returns `in namespace shop`, `on node node1` or `in all namespaces`, with the selectors.
+    pub fn place(&self) -> String {
+        let preposition = if self.node.is_some() { "on" } else { "in" };
+        format!("{preposition} {}", self.name())
+    }
 }
 
 impl Scope {

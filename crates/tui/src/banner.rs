@@ -349,8 +349,8 @@ pub fn no_nodes(snap: &Snapshot) -> (String, String) {
     }
     if matches!(snap.mode, Mode::Replay { .. }) {
         return (
-            "The recording has no list of nodes.".to_owned(),
-            "A recording with an apiserver has one, and so has an imported one.".to_owned(),
+            "What was read has no list of nodes.".to_owned(),
+            "Add one (`kubectl get nodes -o json`), or record with an apiserver to ask.".to_owned(),
         );
     }
     (
@@ -372,7 +372,7 @@ pub fn no_pods(snap: &Snapshot) -> (String, String) {
         );
     }
     if unknown::every(snap.asked()).is_none() {
-        let place = snap.scope.as_ref().map(|s| format!(" in {}", s.name()));
+        let place = snap.scope.as_ref().map(|s| format!(" {}", s.place()));
         return (
             format!("There are no pods{}.", place.unwrap_or_default()),
             "They appear when they are made.".to_owned(),

@@ -121,7 +121,7 @@ fn unpacked(args: &CaptureArgs, scratch: &Path) -> anyhow::Result<Bundle> {
     );
     anyhow::ensure!(
         found.strange.is_empty(),
-        "not known, by name and content: {strange}; import such a file with the flag of its kind, as in `kflow import --kubelet-log FILE`"
+        "nothing that kflow knows, by name or content, is in {strange}; it reads what `kubectl describe pod POD`, `kubectl get pods -A` and `kubectl get events -A` print, and logs by the flag of their kind, as in `kflow import --kubelet-log FILE`"
     );
     let nodes = || some(found.nodes.iter(), MANY);
     if !args.node.is_empty() && !found.nodes.is_empty() {

@@ -18,7 +18,7 @@ use kflow_model::units::{clock, counted};
 pub(super) fn nothing(args: &WhyArgs, asked: Asked<'_>) -> String {
     let world = asked.world;
     let Some(query) = &args.pod else {
-        let place = asked.scope.map(|s| format!(" in {}", s.name()));
+        let place = asked.scope.map(|s| format!(" {}", s.place()));
         let place = place.unwrap_or_default();
         let moving = on_their_way(world);
         return match pods_there(world) {

@@ -80,10 +80,7 @@ fn what_is_neither_is_refused_with_both_reasons() {
     let desk = Desk::new();
     std::fs::create_dir(desk.path("empty")).unwrap();
     for (path, why) in [
-        (
-            desk.file("hello.txt", "hello\n"),
-            "not known, by name and content",
-        ),
+        (desk.file("hello.txt", "hello\n"), "kubectl describe pod"),
         (
             desk.file("klog.txt", capture("kubelet.log")),
             "--kubelet-log",

@@ -450,7 +450,7 @@ fn a_file_that_says_nothing_about_itself_says_what_to_do() {
             desk.file("e.kflow", "{\"kflow\":1,\"tool\":\"0.1.0\"}\n"),
             "kflow replay",
         ),
-        (desk.file("f.txt", "hello\n"), "the flag of its kind"),
+        (desk.file("f.txt", "hello\n"), "the flag of their kind"),
         (desk.file("g.bz2", "BZh91AY&SY"), "bzip2"),
     ] {
         let said = desk.refused(&[&path]);

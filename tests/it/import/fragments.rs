@@ -310,7 +310,7 @@ fn lines_of_a_kubelet_without_their_header_are_its_own() {
         assert!(said.contains(": 1 observations"), "{line}\n{said}");
     }
     let said = desk.refused(&[&desk.file("ticket.txt", "The kubelet does not start.\n")]);
-    assert!(said.contains("not known"), "{said}");
+    assert!(said.contains("nothing that kflow knows"), "{said}");
 }
 
 /// Whoever asks in public replaces the names of nodes, not always all of them (longhorn/website, docsy/content/kb).

@@ -128,7 +128,10 @@ fn what_waits_is_told_once_the_user_says_when_its_list_was_read() {
     let (session, _) = desk.import("a.kflow", &[&list]);
     let (code, said) = why(&session, &["handy/fine"]);
     assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("import it with --taken TIME"), "{said}");
+    assert!(
+        said.contains("`kflow import --taken TIME` takes another"),
+        "{said}"
+    );
     let (session, _) = desk.import("b.kflow", &[&list, "--taken", "2026-11-28T00:00:00Z"]);
     let (code, said) = why(&session, &["handy/fine"]);
     assert_eq!(code, Some(1), "{said}");

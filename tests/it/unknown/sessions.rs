@@ -428,7 +428,7 @@ fn what_an_agent_watched_without_a_list_is_not_told_of_a_recording() {
     world.refresh();
     for (recorded, why) in [
         (None, "the agent of the node tells"),
-        (Some(end), "the recording follows"),
+        (Some(end), "what was read follows"),
     ] {
         let unknown = unknown::every(Asked {
             world: &world,

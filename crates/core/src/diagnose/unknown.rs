@@ -151,7 +151,7 @@ impl Asked<'_> {
     }
     fn without(&self, what: String, source: &str, help: &str) -> Unknown {
         let why = if self.recorded.is_some() {
-            format!("no source of {source} is in the recording{}", self.so_far())
+            format!("what was read has no source of {source}{}", self.so_far())
         } else {
             format!("no source of {source} has told anything")
         };
@@ -171,15 +171,17 @@ impl Asked<'_> {
             Incomplete::NotAsked if self.has_plain_list(resource) => (
                 Reason::NotRecorded,
                 format!(
-                    "the lists of {resource} in the recording do not say what they were asked for, so {resource} may be missing"
+                    "the lists of {resource} that were read do not say what they were asked for, so {resource} may be missing"
                 ),
                 format!("what they show is known: ask about one of these {resource} by name"),
             ),
             Incomplete::NotAsked if self.recorded.is_some() => (
                 Reason::NotRecorded,
-                format!("the recording has no list of {resource}{}", self.so_far()),
+                format!("what was read has no list of {resource}{}", self.so_far()),
                 if self.so_far().is_empty() {
-                    "record with an apiserver to ask, or import a watch of them".to_owned()
+                    format!(
+                        "add one (`kubectl get {resource} -A -o json`), or record with an apiserver to ask"
+                    )
                 } else {
                     "ask as of a later moment (--at), or record with an apiserver to ask".to_owned()
                 },
@@ -206,10 +208,10 @@ impl Asked<'_> {
             Incomplete::NoList => (
                 Reason::NotRecorded,
                 format!(
-                    "the recording follows a watch of {resource}, but has no list of them{}",
+                    "what was read follows a watch of {resource}, but has no list of them{}",
                     self.so_far()
                 ),
-                format!("import a list beside it (`kubectl get {resource} -A -o json`)"),
+                format!("add one (`kubectl get {resource} -A -o json`)"),
             ),
             Incomplete::NotYet if self.recorded.is_some() => (
                 Reason::NotRecorded,
@@ -252,7 +254,7 @@ impl Asked<'_> {
             }
             Incomplete::Lost(lost) => {
                 let help = if lost.resource == Gap::CAPTURE {
-                    "import a whole copy of it".to_owned()
+                    "read a whole copy of it".to_owned()
                 } else if self.recorded.is_some() {
                     format!(
                         "ask as of a moment before {} (--at)",
@@ -472,8 +474,8 @@ pub fn standing(asked: Asked<'_>) -> Option<Unknown> {
 fn else_there(asked: Asked<'_>) -> String {
     let none = asked.world.pods().is_empty();
     match asked.scope {
-        Some(scope) if none => format!("which pods there are in {}", scope.name()),
-        Some(scope) => format!("what else there is in {}", scope.name()),
+        Some(scope) if none => format!("which pods there are {}", scope.place()),
+        Some(scope) => format!("what else there is {}", scope.place()),
         None if none => "which pods there were".to_owned(),
         None => "what else there was".to_owned(),
     }
@@ -654,7 +656,7 @@ pub fn outside(range: Option<(Nanos, Nanos)>, at: Nanos) -> Option<Unknown> {
         return Some(Unknown {
             what: "what was so".to_owned(),
             reason: Reason::NotRecorded,
-            why: "the recording holds no observation".to_owned(),
+            why: "what was read holds no observation".to_owned(),
             help: "record again, and see what `kflow record` says of its sources".to_owned(),
         });
     };

@@ -88,9 +88,13 @@ pub struct Left {
 
 impl Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self.name.as_str() {
+            "-" => "standard input",
+            name => name,
+        };
         match self.why.as_str() {
-            "" => f.write_str(&self.name),
-            why => write!(f, "{} ({why})", self.name),
+            "" => f.write_str(name),
+            why => write!(f, "{name} ({why})"),
         }
     }
 }

@@ -38,7 +38,7 @@ fn unexplained(claims: &[&ObjectState]) -> Option<Unknown> {
         reason: Reason::NotRecorded,
         why: "nothing that was read says why no volume is bound".to_owned(),
         help: format!(
-            "import more of it: kubectl describe pvc -n {} {}",
+            "add more: kubectl describe pvc -n {} {}",
             first.namespace, first.name
         ),
     })

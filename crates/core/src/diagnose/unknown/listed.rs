@@ -152,7 +152,7 @@ pub fn all_unexplained(asked: Asked<'_>, verdicts: &[Arc<Verdict>]) -> Option<Un
 /// `read`: when the list was read. Suggests to describe a node of these pods that is not Ready, or else the pod that is worst.
 fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> Unknown {
     let mut why = format!(
-        "the list that was read at {} does not say why, nor does anything else in the recording",
+        "the list that was read at {} does not say why, nor does anything else that was read",
         exact(read)
     );
     let lame: BTreeSet<&str> = pods
@@ -164,20 +164,20 @@ fn unknown_why(world: &World, what: String, read: Nanos, pods: &[&PodView]) -> U
         let names: Vec<&str> = lame.iter().copied().collect();
         let were = if names.len() == 1 { "node" } else { "nodes" };
         why.push_str(&format!("; not Ready: {were} {}", list(&names)));
-        format!("import more of it: kubectl describe node {first}, or the log of its kubelet")
+        format!("add more: kubectl describe node {first}, or the log of its kubelet")
     } else {
         // Others may wait for one that is started again and again, or that runs and does not get ready.
         let worst = |p: &&&PodView| Reverse((p.restarts, p.phase == PodPhase::Running));
         let example = pods.iter().min_by_key(worst).map_or_else(String::new, |p| {
             format!("kubectl describe pod -n {} {}, or ", p.namespace, p.name)
         });
-        format!("import more of it: {example}the log of its node's kubelet")
+        format!("add more: {example}the log of its node's kubelet")
     };
     let newest = pods.iter().filter_map(|p| p.api.as_deref());
     let newest = newest.map(PodSeen::last_change).max();
     // What waits is told only some time after its last change.
     if newest.is_some_and(|at| read.since(at) < limits::MOVES.ns) {
-        help.push_str("; the list's own newest time is taken for that at which it was read: import it with --taken TIME if that was later");
+        help.push_str("; the list's own newest time is taken for that at which it was read: `kflow import --taken TIME` takes another");
     }
     Unknown {
         what,

@@ -13,7 +13,7 @@ use kflow_model::kind::NAMESPACE;
 /// cluster has no such node.
 pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
     let (world, scope) = (asked.world, asked.world.selection().scope());
-    let what = || format!("what there is in {}", scope.name());
+    let what = || format!("what there is {}", scope.place());
     if let Some(node) = scope.node.as_deref()
         && let Some(why) = without_node(asked, node)
     {
@@ -56,7 +56,7 @@ pub fn elsewhere(asked: Asked<'_>) -> Option<Unknown> {
         why: of_kind(
             namespace,
             format!(
-                "nothing in the recording{} is of namespace {namespace}; it holds {}",
+                "nothing that was read{} is of namespace {namespace}; it holds {}",
                 asked.so_far(),
                 list(&held)
             ),
@@ -118,7 +118,7 @@ fn meant(namespace: &str, held: &[&str]) -> String {
     )
 }
 
-const MEANT: &str = "check that it is a recording of the cluster that is meant";
+const MEANT: &str = "check that it is of the cluster that is meant";
 
 /// Returns a sentence when nothing is known about a node.
 fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
@@ -142,7 +142,7 @@ fn without_node(asked: Asked<'_>, node: &str) -> Option<String> {
     held.dedup();
     (!held.is_empty() && !held.contains(&node)).then(|| {
         format!(
-            "nothing in the recording{} is of node {node}; it holds {}",
+            "nothing that was read{} is of node {node}; it holds {}",
             asked.so_far(),
             list(&held)
         )
