@@ -385,9 +385,15 @@ pub(super) fn since(config: &mut Config, text: Option<&str>) -> anyhow::Result<O
         return Ok(None);
     };
     let Some(agent) = &mut config.agent else {
-        bail!(
-            "--since asks the agent of a node for what it kept, and none is looked for: name a node with --node, and leave --no-agent and the node's own sources out"
-        );
+        match config.scope.as_ref().and_then(|s| s.node.as_deref()) {
+            Some(node) => bail!(
+                "--since asks the agent of node {node} for what it kept, and none is asked: if this is that machine, none answers at {}, so nothing was kept (`kflow agent install`, `kflow agent run`); else leave --no-agent and the node's own sources out",
+                kflow_sources::agent::SOCKET
+            ),
+            None => bail!(
+                "--since asks the agent of a node for what it kept: name the node with --node"
+            ),
+        }
     };
     let moment = Moment::parse(text)
         .with_context(|| format!("--since {text:?} is not a time: {}", query::FORMS))?;

@@ -11,7 +11,10 @@ use anyhow::{Context as _, bail, ensure};
 use super::args::live::RecordArgs;
 use super::collect::{Notice, notices};
 use super::live::{config, since, stderr_log, wait_after};
-use kflow_core::diagnose::unknown::{self, Asked, Unknown};
+use kflow_core::diagnose::{
+    self,
+    unknown::{self, Asked, Unknown},
+};
 use kflow_engine::Snapshot;
 use kflow_engine::live::{Config, Earlier, Live, Reading};
 use kflow_engine::record::{CLOSE, Ended, KEEP, Options, State};
@@ -124,6 +127,9 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
                     "left out, as they are about other pods or what made them: {left_out}; recorded, though they name none of these: {unnamed}"
                 ));
             }
+            if let Some(none) = none_seen(&last, args.pod.as_deref()) {
+                log(&none);
+            }
             let made = Made {
                 path: s.path,
                 lost: s.lost,
@@ -133,6 +139,25 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<u8> {
             Ok(statuses.max().unwrap_or(super::OK))
         }
         None => bail!("the recording was never started"),
+    }
+}
+
+/// Says that an apiserver listed no pod of those that were to be recorded. They may come after this recording; a name may be misspelt, too.
+fn none_seen(last: &Snapshot, query: Option<&str>) -> Option<String> {
+    let world = &last.world;
+    let coverage = world.coverage();
+    let scope = last.scope.as_deref();
+    if !coverage.asked("pods") || coverage.incomplete("pods", scope, last.now).is_some() {
+        return None;
+    }
+    match query {
+        Some(query) => diagnose::find(world, query)
+            .is_empty()
+            .then(|| format!("nothing that is called {query} was seen")),
+        None => world.every_pod().is_empty().then(|| {
+            let place = last.scope.as_ref().map(|s| format!(" {}", s.place()));
+            format!("no pod was seen{}", place.unwrap_or_default())
+        }),
     }
 }
 
@@ -217,7 +242,7 @@ impl Before {
 struct Made {
     /// The file, or the store's URL.
     path: PathBuf,
-    /// Number of observations lost because the disk was too slow.
+    /// Number of observations lost because the disk had no room or was too slow.
     lost: u64,
 }
 
@@ -246,8 +271,12 @@ fn missing(last: &Snapshot, scope: Option<&Scope>, made: &Made) -> Option<Unknow
                 made.path.display()
             ),
             reason: unknown::Reason::Lost,
-            why: format!("its disk was too slow for {} observations", made.lost),
-            help: "record to a faster disk, or less of the cluster (-n, -l, --node)".to_owned(),
+            why: format!(
+                "its disk had no room for {} observations, or was too slow for them",
+                made.lost
+            ),
+            help: "record to a larger or faster disk, or less of the cluster (-n, -l, --node)"
+                .to_owned(),
         });
     }
     let silent = last.sources.iter().all(|s| s.count == 0);

@@ -1,6 +1,7 @@
 //! Checks what the node writes or sends by itself: logs, audit records, spans.
 
 use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -213,8 +214,18 @@ pub(super) async fn spans(asked: &Control, agent: Option<bool>) -> Check {
                 Check::new(WHAT, Health::Off, none)
             };
         }
-        return Check::new(WHAT, Health::Off, "nobody listens for them")
-            .todo(format!("kflow tui --otlp\n{sends}"));
+        // Without an argument kflow listens there.
+        let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, 4317));
+        return match kflow_sources::otlp::live::bind(usual, false).await {
+            Ok(_) => Check::new(WHAT, Health::Off, "nobody listens for them")
+                .todo(format!("kflow tui --otlp\n{sends}")),
+            Err(e) => Check::new(
+                WHAT,
+                Health::Off,
+                format!("another program has the port: {e}"),
+            )
+            .todo("let it pass them on to a port of kflow's: kflow tui --otlp 127.0.0.1:14317"),
+        };
     };
     match kflow_sources::otlp::live::bind(addr, asked.listen_anywhere).await {
         Ok(_) => Check::new(

@@ -259,8 +259,8 @@ async fn rollout(client: &Client, namespace: &str) -> Result<Option<Rollout>, In
         } else {
             unready(&pod.data)
         };
-        let node = pod.data.pointer("/spec/nodeName").and_then(Value::as_str);
-        waiting.push((node.unwrap_or("no node").to_owned(), why));
+        let node = meant_for(&pod.data).unwrap_or("no node");
+        waiting.push((node.to_owned(), why));
     }
     waiting.sort();
     Ok(Some(Rollout {
@@ -280,7 +280,21 @@ pub(crate) fn is_ready(pod: &Value) -> bool {
     })
 }
 
-/// Returns why a pod is not ready: what one of its containers waits for, else its phase.
+/// Returns the node of a DaemonSet's pod: the one that it is on, or else the one that it was made for and has not got to, which its
+/// affinity names (Kubernetes 1.36 `pkg/controller/daemon/util/daemonset_util.go`, `ReplaceDaemonSetPodNodeNameNodeAffinity`).
+pub(crate) fn meant_for(pod: &Value) -> Option<&str> {
+    const TERMS: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution/nodeSelectorTerms";
+    let bound = pod.pointer("/spec/nodeName").and_then(Value::as_str);
+    let terms = || pod.pointer(TERMS).and_then(Value::as_array);
+    let fields = || {
+        let fields = terms()?.iter().filter_map(|t| t["matchFields"].as_array());
+        let mut named = fields.flatten().filter(|f| f["key"] == "metadata.name");
+        named.next()?.pointer("/values/0")?.as_str()
+    };
+    bound.or_else(fields)
+}
+
+/// Returns why a pod is not ready: what one of its containers waits for, or why no node is found for it, else its phase.
 pub(crate) fn unready(pod: &Value) -> String {
     let of = |list: &str| {
         let all = pod.pointer(list).and_then(Value::as_array);
@@ -301,8 +315,16 @@ pub(crate) fn unready(pod: &Value) -> String {
         let phase = pod.pointer("/status/phase").and_then(Value::as_str);
         format!("{}, not ready", phase.unwrap_or("not started"))
     };
+    let unscheduled = || {
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array);
+        let refused = |c: &&Value| c["type"] == "PodScheduled" && c["status"] == "False";
+        let refused = conditions?.iter().find(refused)?;
+        let said = refused["message"].as_str().filter(|m| !m.is_empty())?;
+        Some(format!("Pending: {said}"))
+    };
     of("/status/initContainerStatuses")
         .or_else(|| of("/status/containerStatuses"))
+        .or_else(unscheduled)
         .unwrap_or_else(phase)
 }
 
@@ -464,5 +486,34 @@ async fn gone(client: &Client, object: &Object, patience: Duration) -> Result<bo
             return Ok(false);
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// As the DaemonSet controller makes it, on a node that is full (Kubernetes 1.36).
+    #[test]
+    fn a_pod_without_a_node_tells_for_which_it_is_and_why_it_is_not_there() {
+        let full = "0/1 nodes are available: 1 Insufficient cpu.";
+        let mut pod = json!({
+            "spec": {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node1"]}]}
+            ]}}}},
+            "status": {"phase": "Pending", "conditions": [
+                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": full}
+            ]},
+        });
+        assert_eq!(meant_for(&pod), Some("node1"));
+        assert_eq!(unready(&pod), format!("Pending: {full}"));
+        pod["spec"]["nodeName"] = json!("node2");
+        assert_eq!(meant_for(&pod), Some("node2"));
+        assert_eq!(meant_for(&json!({"spec": {}})), None);
+        assert_eq!(
+            unready(&json!({"status": {"phase": "Pending"}})),
+            "Pending, not ready"
+        );
     }
 }

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use kube::api::DynamicObject;
 use kube::client::Client;
-use serde_json::Value;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -16,7 +15,7 @@ use kflow_model::units::wait;
 use kflow_serve::wire::InfoResponse;
 use kflow_sources::agent::{LABEL, OwnAgent, Way, own_agent, reach};
 
-use crate::install::{is_ready, unready};
+use crate::install::{is_ready, meant_for, unready};
 use crate::objects::{Error, list};
 
 /// How many agents are asked at the same time.
@@ -87,10 +86,9 @@ pub async fn nodes(
     };
     let mut pods: BTreeMap<String, DynamicObject> = BTreeMap::new();
     for pod in listed {
-        let Some(node) = pod.data.pointer("/spec/nodeName").and_then(Value::as_str) else {
+        let Some(node) = meant_for(&pod.data).map(str::to_owned) else {
             continue;
         };
-        let node = node.to_owned();
         // A pod that is being deleted is shown only when its node has no other agent pod.
         if pod.metadata.deletion_timestamp.is_none() || !pods.contains_key(&node) {
             pods.insert(node, pod);

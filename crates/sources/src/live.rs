@@ -69,6 +69,8 @@ pub struct SourceStatus {
     pub since: Option<Nanos>,
     /// When the source tries again, while it pauses.
     pub next: Option<Nanos>,
+    /// Arrival of the newest observation; `None` where only that of its kind of source is known, or where there is none.
+    pub last: Option<Nanos>,
     /// Arrival of the newest observation minus its own time, ns.
     pub lag_ns: Option<i64>,
     /// For a log that is read from before: how far it has been read, and when that was.
@@ -91,6 +93,7 @@ impl SourceStatus {
             help: Text::default(),
             since: None,
             next: None,
+            last: None,
             lag_ns: None,
             read_to: None,
             lost: 0,
@@ -258,6 +261,7 @@ impl Out {
         let card = Arc::clone(&self.card);
         let mut card = lock(&card);
         card.count += 1;
+        card.last = Some(stamp.seen);
         card.lag_ns = Some(stamp.seen.since(stamp.at).max(0));
         // What other sources tell may be of long ago at any time: a list of Events, what an agent kept.
         if !matches!(

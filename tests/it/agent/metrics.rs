@@ -194,6 +194,7 @@ fn state_of(source: Source) -> SourceStatus {
         help: Text::default(),
         since: None,
         next: None,
+        last: None,
         lag_ns: None,
         read_to: None,
         lost: 0,

@@ -233,6 +233,32 @@ fn a_filter_that_cannot_match_says_what_may_be_meant() {
     }
 }
 
+/// Without its error the empty list would look as if there were no pods.
+#[test]
+fn a_filter_on_a_field_that_there_is_not_stays_open_with_its_error() {
+    let snap = session("S2-stuck-early", 450);
+    let mut m = model((140, 40), "dark").expect("theme");
+    press(&mut m, &snap, "1");
+    frame(&mut m, &snap);
+    press(&mut m, &snap, "/");
+    for c in "cause:KF402".chars() {
+        press(&mut m, &snap, &c.to_string());
+    }
+    for key in ["enter", "enter"] {
+        press(&mut m, &snap, key);
+        let text = screen(&mut m, &snap);
+        assert!(text.contains("there is no field \"cause\""), "{text}");
+    }
+    press(&mut m, &snap, "esc");
+    assert!(screen(&mut m, &snap).contains("cm-missing"));
+    press(&mut m, &snap, "/");
+    for c in "s03".chars() {
+        press(&mut m, &snap, &c.to_string());
+    }
+    press(&mut m, &snap, "enter");
+    assert!(m.overlays.is_empty(), "the filter is taken");
+}
+
 #[test]
 fn the_demo_begins_with_a_pod_that_hangs_and_trouble_first_is_not_turned_round() {
     let snap = session("S2-stuck-early", 450);

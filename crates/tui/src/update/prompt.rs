@@ -55,7 +55,13 @@ impl Model {
                 return Vec::new();
             }
             KeyCode::Char('c') if key.ctrl => return Vec::new(),
-            KeyCode::Enter => return self.accept(&p, snap),
+            KeyCode::Enter => match self.refused(&p) {
+                None => return self.accept(&p, snap),
+                Some(why) => {
+                    p.hint = Err(why);
+                    changed = false;
+                }
+            },
             KeyCode::Tab | KeyCode::Down => {
                 changed = false;
                 choose(&mut p, true);
@@ -154,15 +160,17 @@ impl Model {
             }
         }
     }
+    /// Returns why a filter is not taken: with it the pane would look as if there were nothing.
+    fn refused(&self, p: &Prompt) -> Option<String> {
+        let none = self.pane(self.focus).and_then(Pane::matches) == Some(0);
+        (p.kind == PromptKind::Filter && none)
+            .then(|| no_field(&p.text))
+            .flatten()
+    }
     /// Returns what is likely wrong with a filter that matches nothing: a field or a method that does not exist.
     fn mistaken(&self, text: &str, snap: &Snapshot) -> Option<String> {
-        // Text that names no known field is not read as an expression.
-        let name = text.trim_start_matches(['!', '-']);
-        let at = name.find([':', '='])?;
-        let (name, _) = name.split_at(at);
-        let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic());
-        if is_word && let Err(e) = parse(&text.replacen('=', ":", 1)) {
-            return Some(e.to_string());
+        if let Some(why) = no_field(text) {
+            return Some(why);
         }
         let query = parse(text).ok()?;
         let wanted = *query.exact(Field::Method).first()?;
@@ -284,6 +292,16 @@ impl Model {
             }
         }
     }
+}
+
+/// Returns what is wrong with a filter that names a field which does not exist. Text with such a name is not read as an expression.
+fn no_field(text: &str) -> Option<String> {
+    let name = text.trim_start_matches(['!', '-']);
+    let (name, _) = name.split_at(name.find([':', '='])?);
+    let is_word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphabetic());
+    is_word
+        .then(|| parse(&text.replacen('=', ":", 1)).err())?
+        .map(|e| e.to_string())
 }
 
 /// Returns true if a command may be run for a typed text: to quit, the text has to be the beginning

@@ -21,11 +21,10 @@ pub(super) fn draw(ctx: &Ctx<'_>, out: &mut Vec<Line>) {
         (&right("LOST", 8), t.head),
     ]));
     for s in &ctx.snap.sources {
-        let last = ctx
-            .snap
-            .world
-            .source(s.source)
-            .last
+        // In a replay there is one row of a kind.
+        let last = s.last.or_else(|| ctx.snap.world.source(s.source).last);
+        let last = last
+            .filter(|_| s.count > 0)
             .map(|l: Nanos| age(ctx.snap.now.since(l)))
             .unwrap_or_default();
         let (symbol, style) = if s.lost > 0 {
