@@ -25,6 +25,7 @@ mod held;
 mod lives;
 mod many;
 mod owners;
+mod played;
 mod recall;
 mod recorded;
 mod refused;

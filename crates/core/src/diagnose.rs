@@ -218,6 +218,7 @@ fn health(cx: Context<'_>, f: &PodHistory<'_>) -> Health {
         {
             Health::Unwell
         }
+        Health::Unwell if standing::completed_without(cx.world, f.view).is_some() => Health::Well,
         health => health,
     }
 }
@@ -441,6 +442,12 @@ fn why_in(cx: Context<'_>, pod: &PodView) -> Option<Verdict> {
             let gone = f.view.gone.is_some() || f.api.is_none() && f.removed.is_some();
             let mut told =
                 again(&f).unwrap_or_else(|| unknown::resting(cx.world, &f, well(&f, gone)));
+            if let Some(job) = standing::completed_without(cx.world, pod).filter(|_| !gone) {
+                told.sentence = format!(
+                    "The pod has failed, and {} is complete: nothing waits for it.",
+                    finding::owner_arg(&job.object)
+                );
+            }
             let beside = (!gone).then(|| rules::budget::of_pod(cx.world, pod));
             if let Some(beside) = beside.flatten() {
                 told.sentence = format!("{} {beside}", told.sentence);

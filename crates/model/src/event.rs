@@ -1,5 +1,6 @@
 //! Kubernetes Events (`v1` and `events.k8s.io/v1` are one object; see the field map in the docs of the API).
 
+use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Nanos, ObjectRef, PodUid, Text};
@@ -115,4 +116,19 @@ impl EventSeen {
             && self.object.uid != uid.0
             && mirrors.iter().all(|m| m.0 != self.object.uid)
     }
+}
+
+/// Number of Events of one object that its sender sends at once; then it sends one in five minutes, and drops the others (client-go
+/// 1.36: tools/record/events_cache.go, `defaultSpamBurst`, `defaultSpamQPS`).
+const BURST: u32 = 25;
+
+/// True when the kubelet has sent so many of these Events of a pod that it drops some: that a container was killed, or that its image
+/// could not be pulled, say.
+pub fn is_hushed<'a>(events: impl Iterator<Item = &'a EventSeen>) -> bool {
+    let mut counts: FxHashMap<&str, u32> = FxHashMap::default();
+    for e in events.filter(|e| e.node_agent().is_some()) {
+        let count = counts.entry(e.name.as_str()).or_default();
+        *count = e.count.max(*count);
+    }
+    counts.values().copied().fold(0, u32::saturating_add) >= BURST
 }

@@ -572,6 +572,11 @@ impl PodSeen {
             .chain(&self.spec.containers)
             .find(|c| c.name == name)
     }
+    /// True when a main container has ended before: the pod may have been Ready then.
+    pub fn ran_before(&self) -> bool {
+        let mut main = self.status.containers.iter();
+        main.any(|c| c.restarts > 0 || c.last.is_some())
+    }
     /// Returns all container statuses: init, main, ephemeral.
     pub fn statuses(&self) -> impl Iterator<Item = &ContainerStatus> {
         self.status

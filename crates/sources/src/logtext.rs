@@ -24,6 +24,22 @@ pub(crate) fn cut(s: &str, max: usize) -> Text {
     clip(&redact::text(s), max)
 }
 
+/// Like [`cut`], for an error, of which the begin and the end are kept: one that was passed on ends with its cause (`a: b: c`).
+pub(crate) fn cut_error(s: &str) -> Text {
+    const HEAD: usize = FIELD_MAX / 4;
+    let clean = redact::text(s);
+    if clean.len() <= FIELD_MAX {
+        return clean.as_ref().into();
+    }
+    let mut from = clean.len() - (FIELD_MAX - HEAD);
+    while !clean.is_char_boundary(from) {
+        from += 1;
+    }
+    let mut t = clip(&clean, HEAD);
+    t.push_str(clean.get(from..).unwrap_or_default());
+    t
+}
+
 /// Like [`cut`], for a text that is redacted later anyway: only a text that has to be cut is redacted here.
 pub(crate) fn shorten(s: &str, max: usize) -> Text {
     if s.len() <= max {
@@ -60,6 +76,22 @@ mod tests {
         assert_eq!(cut("abc", 3), "abc");
         assert_eq!(cut("aéb", 2), "a…");
         assert_eq!(cut("é", 0), "…");
+    }
+
+    #[test]
+    fn a_long_error_keeps_its_end_where_its_cause_is() {
+        let long = format!(
+            "failed to patch status \"{}\": denied the request",
+            "é".repeat(2000)
+        );
+        let cut = cut_error(&long);
+        assert!(cut.starts_with("failed to patch status"), "{cut}");
+        assert!(
+            cut.contains('…') && cut.ends_with("é\": denied the request"),
+            "{cut}"
+        );
+        assert!(cut.len() <= FIELD_MAX + 8, "{}", cut.len());
+        assert_eq!(cut_error("a: b"), "a: b");
     }
 
     #[test]

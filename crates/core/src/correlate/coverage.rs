@@ -51,6 +51,8 @@ pub struct Watched {
     open: Option<(Nanos, u64)>,
     list: Option<List>,
     failing: Option<Failing>,
+    /// The newest moment at which the apiserver was known to have been away for longer than [`BLINK`].
+    away: Option<Nanos>,
 }
 
 impl Watched {
@@ -64,6 +66,10 @@ impl Watched {
     }
     /// Applies a note. Notes of one watch count in the order of their arrival, whatever the clock did in between.
     fn note(&mut self, at: Nanos, n: &WatchNote, losses: u64) {
+        let failed_for = self.failing.as_ref().map(|f| at.since(f.since));
+        if failed_for.is_some_and(|ns| ns > BLINK) && n.kind != WatchKind::ListBegin {
+            self.away = Some(at);
+        }
         match n.kind {
             WatchKind::ListBegin => self.open = Some((at, losses)),
             WatchKind::ListEnd => {
@@ -228,6 +234,13 @@ impl Coverage {
     pub fn asked_where(&self, resource: &str, passes: impl Fn(&str) -> bool) -> bool {
         let is_it = |(r, scope, _): (&str, &str, &Watched)| r == resource && passes(scope);
         self.whole().is_some() || self.watches().any(is_it)
+    }
+
+    /// Returns until when the apiserver was last away while objects of this kind were watched: what they did not show until then may
+    /// have been kept from it.
+    pub fn away(&self, resource: &str) -> Option<Nanos> {
+        let of_kind = self.watches().filter(|(r, ..)| *r == resource);
+        of_kind.filter_map(|(_, _, w)| w.away).max()
     }
 
     /// True while a list of this kind has begun and not ended.

@@ -154,7 +154,9 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
         state::without_api(&mut v, &seen, &work, &runs);
     }
     state::stages(&mut v, &seen, &timeline);
-    v.became_ready = became_ready(&timeline);
+    let first = seen.states.first();
+    v.became_ready =
+        became_ready(&timeline).filter(|_| !first.is_some_and(|(_, p)| p.ran_before()));
     v.pull_announced = seen.events_of(&["Pulling"]).next().is_some();
     for stage in Stage::ALL {
         if let (Some(span), Some(took)) = (timeline.stage(stage), v.took.get_mut(stage.index())) {
@@ -166,7 +168,7 @@ pub(crate) fn view(input: &Input<'_>) -> PodView {
     v
 }
 
-/// When the pod first became Ready. The stage of a pod that completed without becoming Ready ends
+/// When the pod became Ready, as far as it was seen. The stage of a pod that completed without becoming Ready ends
 /// too, with other certainty.
 fn became_ready(t: &Timeline) -> Option<Edge> {
     t.steps()

@@ -60,6 +60,10 @@ pub fn start(pod: &PodView) -> Option<PodStart> {
         if p.created.0 != 0 {
             created = Some(p.created);
         }
+        // A pod whose containers had run when it was first seen started unobserved.
+        if !waited && p.ran_before() {
+            return None;
+        }
         if runs(p) {
             observed = Some(e.stamp.seen);
             break;

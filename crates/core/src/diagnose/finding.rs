@@ -552,6 +552,15 @@ fn base_names(n: &mut Names, f: &PodHistory<'_>, container: &Text) {
     n.set("uid", v.uid.as_str());
     n.set("node", node_of(v, f.api));
     n.set("container", container);
+    let is_alone = f.api.is_some() && v.owners.is_empty();
+    n.set(
+        "another",
+        if is_alone {
+            "nobody makes another, so create it again then"
+        } else {
+            "its owner makes another"
+        },
+    );
     // `--previous` is of `lastState`, whose container the kubelet may have removed by the next end: only of a container that runs again it is
     // the run that ended (Kubernetes 1.36 `pkg/kubelet/kubelet_pods.go`, `validateContainerLogStatus`).
     let before = f.known(container).is_some_and(|c| {

@@ -16,6 +16,7 @@ use super::limits;
 use super::signal::{self, Signal, Tally, same_subject};
 use crate::correlate::PodView;
 use crate::flow::{self, Fact, Stage};
+use crate::timeline::Outcome;
 use kflow_model::Evidence;
 use kflow_model::{
     Body, ContainerId, Nanos, Source, Text,
@@ -676,7 +677,18 @@ impl<'a> PodHistory<'a> {
                 x.start.method == method::PULL_IMAGE
                     && (x.container == c.name || x.container.is_empty())
             };
-            let waits = !over && !self.signals.iter().any(failed) && !self.open.iter().any(called);
+            // Of a kubelet that drops Events a status may have told it.
+            let ended = self.view.timeline.spans.iter().any(|s| {
+                let announced = s.evidence.first().is_some_and(|e| e.stamp == o.stamp);
+                s.step == "EnsureImageExists"
+                    && s.container == c.name
+                    && announced
+                    && s.outcome != Outcome::InFlight
+            });
+            let waits = !over
+                && !ended
+                && !self.signals.iter().any(failed)
+                && !self.open.iter().any(called);
             waits.then_some((c, at, o))
         })
     }

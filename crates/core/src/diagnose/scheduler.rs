@@ -10,6 +10,7 @@ pub use constraints::{Beside, Required, constraint_in_words, neighbours, only_no
 use constraints::{node_terms, requirement};
 
 use rustc_hash::FxHashMap;
+use serde_json::Value;
 
 use super::quantity::Quantity;
 use super::signal::scheduler;
@@ -280,36 +281,50 @@ pub fn shortfall(
     })
 }
 
-/// Returns what the pod requires of a node's labels: each label's key, and the requirement in words (`disk=ssd`, `zone
-/// in (a, b)`).
-pub fn wanted_labels(spec: &PodSpec) -> Vec<(Text, String)> {
-    let mut out: Vec<(Text, String)> = spec
-        .node_selector
-        .iter()
-        .map(|(k, v)| (k.clone(), format!("{k}={v}")))
-        .collect();
+/// Returns what the pod requires of a node's labels and name, in words: `disk=ssd and zone in (a, b)`. The terms of an affinity are
+/// alternatives. `None` when it requires nothing.
+pub fn wanted(spec: &PodSpec) -> Option<String> {
+    let selector = spec.node_selector.iter();
+    let mut all: Vec<String> = selector.map(|(k, v)| format!("{k}={v}")).collect();
+    let words = |term: &Value| {
+        let fields = ["matchExpressions", "matchFields"].into_iter();
+        let fields = fields.filter_map(|field| term.get(field)?.as_array());
+        let words: Vec<String> = fields.flatten().map(|e| requirement(e).1).collect();
+        words
+    };
+    let mut terms: Vec<Vec<String>> = node_terms(spec).iter().map(words).collect();
+    terms.retain(|words| !words.is_empty());
+    match terms.as_slice() {
+        [one] => all.extend_from_slice(one),
+        [] => {}
+        many => {
+            let many: Vec<String> = many.iter().map(|words| list(words)).collect();
+            all.push(many.join(" or "));
+        }
+    }
+    (!all.is_empty()).then(|| list(&all))
+}
+
+/// Returns the keys of the labels that a node has to have.
+fn keys_wanted(spec: &PodSpec) -> Vec<Text> {
+    let mut keys: Vec<Text> = spec.node_selector.iter().map(|(k, _)| k.clone()).collect();
     for term in node_terms(spec) {
-        for field in ["matchExpressions", "matchFields"] {
-            for e in term
-                .get(field)
-                .and_then(serde_json::Value::as_array)
-                .into_iter()
-                .flatten()
-            {
-                out.push(requirement(e));
+        let expressions = term.get("matchExpressions").and_then(Value::as_array);
+        for e in expressions.into_iter().flatten() {
+            // A node without the label satisfies these.
+            let operator = e.get("operator").and_then(Value::as_str);
+            if !matches!(operator, Some("NotIn" | "DoesNotExist")) {
+                keys.push(requirement(e).0);
             }
         }
     }
-    out
+    keys
 }
 
 /// Returns the labels that the pod requires, and what the nodes have instead: `it wants disk=ssd; node1
 /// has no label disk`. `all`: there are no other nodes.
 pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
-    let wanted = wanted_labels(&pod.spec);
-    if wanted.is_empty() {
-        return None;
-    }
+    let wanted = wanted(&pod.spec)?;
     let mut missing = Vec::new();
     let required = Required::of(&pod.spec);
     let fit = nodes.iter().filter(|n| required.fits(n));
@@ -320,7 +335,8 @@ pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
             many => format!("{} have that", list(many)),
         });
     }
-    for (key, _) in wanted.iter().filter(|_| fit.is_empty()) {
+    let keys = keys_wanted(&pod.spec);
+    for key in keys.iter().filter(|_| fit.is_empty()) {
         let have: Vec<String> = nodes
             .iter()
             .filter_map(|n| {
@@ -349,8 +365,7 @@ pub fn labels(pod: &PodSeen, nodes: &[&NodeSeen], all: bool) -> Option<String> {
             }
         }
     }
-    let wants: Vec<&String> = wanted.iter().map(|(_, w)| w).collect();
-    let mut s = format!("it wants {}", list(&wants));
+    let mut s = format!("it wants {wanted}");
     if !missing.is_empty() {
         s.push_str("; ");
         s.push_str(&list(&missing));

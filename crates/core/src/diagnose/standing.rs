@@ -70,6 +70,14 @@ fn held_run(world: &World, pod: &PodView) -> Option<String> {
     })
 }
 
+/// Returns the Job that has completed although this pod of it has failed: another one did its work.
+pub(super) fn completed_without<'w>(world: &'w World, pod: &PodView) -> Option<&'w ObjectState> {
+    let of = pod.owners.iter().find(|o| o.kind == "Job")?;
+    let job = world.object("Job", &pod.namespace, &of.name)?;
+    let is_complete = there(job)?.holds("Complete");
+    (pod.phase == PodPhase::Failed && is_complete).then_some(job)
+}
+
 /// Of a pod that has failed while all that its owner wants are ready: nothing waits for it. The garbage collector of the
 /// controller-manager leaves 12,500 such pods (Kubernetes 1.36, `--terminated-pod-gc-threshold`).
 fn left_over(owner: &ObjectState, pod: &PodView) -> Option<(String, NextStep)> {
@@ -329,6 +337,9 @@ pub fn at_rest(asked: Asked<'_>, o: &ObjectState, pods: &[&Pod]) -> String {
         "Job" if api.is_some_and(|api| api.holds("Complete")) => "It is complete.".to_owned(),
         "Job" if is_suspended && number == 0 => {
             "It is suspended (spec.suspend), so it makes no pod.".to_owned()
+        }
+        "Job" if fact("parallelism") == Some("0") && number == 0 => {
+            "It wants no pods (spec.parallelism is 0).".to_owned()
         }
         CRON_JOB if is_suspended => {
             let run = last_run(fact).map_or_else(String::new, |run| format!(" {run}"));

@@ -185,6 +185,8 @@ facts! {
     OrphanRemoved,
     /// The kubelet patched the pod's status in the apiserver.
     StatusPatched,
+    /// The kubelet could not write the pod's status to the apiserver; the line's error says why.
+    StatusRefused,
     /// The kubelet's own measurement of how long a pod's start took.
     StartObserved,
     /// Dead containers were removed.

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use crate::logtext::{
-    FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, field, fill, is_hex_id, is_uid,
-    pod_list, pod_value, scan_prose, unquote,
+    FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, cut_error, field, fill,
+    is_hex_id, is_uid, pod_list, pod_value, scan_prose, unquote,
 };
 use kflow_model::log::{Component, LogLine, Severity};
 use kflow_model::{PodRef, Text};
@@ -122,7 +122,7 @@ impl Record {
     pub(super) fn put(&mut self, key: &str, value: Cow<'_, str>) {
         let l = &mut self.line;
         match key {
-            "err" => l.error = cut(&value, FIELD_MAX).into(),
+            "err" => l.error = cut_error(&value).into(),
             "pod" | "preemptor" => {
                 if let Some(p) = pod_value(&value) {
                     let uid = std::mem::take(&mut l.pod.uid);

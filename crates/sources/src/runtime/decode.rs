@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::journal::{Step, Unwrap};
 use crate::logtext::{
-    self, FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, is_hex_id,
+    self, FIELD_MAX, FIELDS_MAX, MESSAGE_MAX, Pairs, Value, bare_id, cut, cut_error, is_hex_id,
 };
 use crate::{Fed, LineDecoder};
 use kflow_model::log::{Component, LogLine, Severity};
@@ -164,7 +164,7 @@ fn record(component: Component, message: &str, fields: &[(Cow<'_, str>, Cow<'_, 
     for (key, value) in fields {
         match key.as_ref() {
             "time" | "level" | "msg" => {}
-            "error" | "err" => line.error = cut(value, FIELD_MAX).into(),
+            "error" | "err" => line.error = cut_error(value).into(),
             "container" | "containerID" | "container_id" if line.container_id.is_empty() => {
                 match bare_id(value) {
                     Some(id) => line.container_id = id.into(),

@@ -448,11 +448,12 @@ fn lost_readiness(f: &PodEvidence<'_>) -> Option<Nanos> {
     let ready = pod.condition("Ready").filter(|c| !c.is_true())?;
     let begun = pod.status.start_time?;
     let at = ready.transition.filter(|at| *at > begun.plus(SECOND))?;
-    // Where a container has ended, the pod is not ready because of that, and the container's own times are finer.
+    // Where a main container has ended, the pod is not ready because of that, and the container's own times are finer. An init
+    // container has always ended, and the end of an ephemeral one changes nothing.
     let ends = |s: &ContainerStatus| {
         s.last.is_some() || !matches!(s.state, ContainerState::Running { .. })
     };
-    (!pod.statuses().any(ends)).then_some(at)
+    (!pod.status.containers.iter().any(ends)).then_some(at)
 }
 
 /// Since when the kubelet has waited again and again before it starts containers, by the Events that count these waits: a

@@ -27,11 +27,15 @@ pub struct NodeLease {
     pub source: Source,
 }
 
-/// Returns when observations of leases were last lost, if that was after `since`. A renewal may have been among them,
-/// so a lease counts as not renewed only from that moment on.
+/// Returns until when observations of leases were last lost, or the apiserver was away, if that was after `since`. A renewal may have
+/// been among them, or was not possible, so a lease counts as not renewed only from that moment on.
 pub fn leases_lost(world: &World, source: Source, since: Nanos) -> Option<Nanos> {
     let lost = match source {
-        Source::Kube => world.coverage().lost(&["leases"]).map(|l| l.at),
+        Source::Kube => {
+            let coverage = world.coverage();
+            let lost = coverage.lost(&["leases"]).map(|l| l.at);
+            lost.max(coverage.away("leases"))
+        }
         other => world
             .source(other)
             .lost_last()

@@ -44,11 +44,17 @@ pub struct Walk {
     scope: Option<Scope>,
     keep: Retention,
     last: Option<Nanos>,
+    from: Nanos,
     next: Nanos,
     step: i64,
     until: Nanos,
     looks: u64,
 }
+
+/// Kinds whose first lists are waited for: without pods and nodes, Events alone are believed.
+const FIRST_LISTS: [&str; 3] = ["pods", "events", "nodes"];
+/// How long they are waited for, ns: of a cluster that answers they come within seconds.
+const FIRST_LISTS_NS: i64 = 10 * SECOND;
 
 impl Walk {
     /// A walk through what was recorded between two moments. `scope` says which pods have to be known for "nothing was
@@ -71,6 +77,7 @@ impl Walk {
                 ..Retention::default()
             },
             last: None,
+            from,
             next: from,
             step: (until.since(from) / LOOKS).clamp(LEAST_NS, MOST_NS),
             until,
@@ -90,7 +97,9 @@ impl Walk {
             self.next = self.next.max(o.stamp.seen);
         }
         while self.next < o.stamp.seen && self.next < self.until {
-            self.look(self.next);
+            if !self.lists_first(self.next) {
+                self.look(self.next);
+            }
             quiet += 1;
             if quiet >= QUIET {
                 step = step.saturating_mul(2);
@@ -112,6 +121,14 @@ impl Walk {
             });
             self.next = self.next.min(soon);
         }
+    }
+
+    /// True while the recorder reads its first lists: what is told then, such as an Event of an hour ago, may have been over for long.
+    fn lists_first(&self, at: Nanos) -> bool {
+        let coverage = self.world.coverage();
+        let reads =
+            |kind: &str| coverage.is_being_listed(kind) && coverage.newest_list(kind).is_none();
+        at.since(self.from) < FIRST_LISTS_NS && FIRST_LISTS.iter().any(|kind| reads(kind))
     }
 
     /// The factor by which the time between two looks grows because many pods are not well.

@@ -37,9 +37,8 @@ pub(super) fn rules<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Fin
             x.rank = OWN;
             in_plain_units(x);
             if let Some(pod) = f.api.filter(|_| x.names.get("pool").is_none()) {
-                let wants = scheduler::wanted_labels(&pod.spec).into_iter();
-                let wants: Vec<String> = wants.map(|(_, words)| words).collect();
-                x.names.set("wants", &list(&wants));
+                let wants = scheduler::wanted(&pod.spec).unwrap_or_default();
+                x.names.set("wants", &wants);
             }
         }
         let what = x.names.get("what").map(plain);

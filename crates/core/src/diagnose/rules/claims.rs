@@ -348,6 +348,12 @@ fn said_of<'a>(
         let reason = format!("@claim/{}", e.reason);
         let best = Catalogue::get().best(&reason, &e.message, |_| true);
         if let Some((cause, names)) = best {
+            // A class that was missing then, and is there by now.
+            let class = names.get("class").filter(|_| cause.id == cause::KF214);
+            let class = class.and_then(|class| cx.world.object("StorageClass", "", class));
+            if class.and_then(crate::diagnose::standing::there).is_some() {
+                continue;
+            }
             let mut x = Finding::of(cause, f).proof(o);
             x.names = names;
             x.names.set("claim", &object.object.name);

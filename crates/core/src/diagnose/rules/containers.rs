@@ -15,9 +15,9 @@ use crate::diagnose::text::{alike, list, span, times};
 use crate::diagnose::{Catalogue, Confidence, Proof, State};
 use crate::flow::Stage;
 use kflow_model::cri::{OOM_KILLED, method};
+use kflow_model::event;
 use kflow_model::pod::{ContainerState, PodPhase, WatchEvent};
 use kflow_model::{Body, Evidence, Nanos, Source, Text, stamp::SECOND};
-use rustc_hash::FxHashMap;
 
 /// An init container that runs for longer is reported as slow: most are done in seconds.
 const INIT_NS: i64 = limits::INIT.ns;
@@ -250,22 +250,13 @@ fn backed_off_since(c: &ContainerHistory<'_>) -> Option<Nanos> {
     firsts.min()
 }
 
-/// Number of Events of one object that its sender sends at once; then it sends one in five minutes, and drops the others (client-go
-/// 1.36: tools/record/events_cache.go, `defaultSpamBurst`, `defaultSpamQPS`).
-const BURST: u32 = 25;
-
-/// True when the kubelet has sent so many Events of the pod that it drops some: that a container was killed, say.
+/// True when the kubelet has sent so many Events of the pod that it drops some.
 pub(super) fn is_hushed(f: &PodHistory<'_>) -> bool {
-    let mut counts: FxHashMap<&str, u32> = FxHashMap::default();
-    for o in f.view.evidence.telling() {
-        if let Body::Event(e) = &o.body
-            && e.node_agent().is_some()
-        {
-            let count = counts.entry(e.name.as_str()).or_default();
-            *count = e.count.max(*count);
-        }
-    }
-    counts.values().copied().fold(0, u32::saturating_add) >= BURST
+    let telling = f.view.evidence.telling();
+    event::is_hushed(telling.filter_map(|o| match &o.body {
+        Body::Event(e) => Some(&**e),
+        _ => None,
+    }))
 }
 
 /// True when a container ended as it does when it is killed for a probe or a hook, as it was at that time: by SIGTERM or SIGKILL, or
@@ -302,7 +293,9 @@ fn crash<'a>(
     // A kill and the exit that it causes are at most a grace period apart. A kill after the exit is of the run
     // that goes on, and has the same reason.
     let killed = c.killed.filter(|(_, why, _)| *why != KillWhy::Stop);
-    let of_exit = killed.filter(|(t, _, _)| last.at.since(*t) < backoff::KILLED_NS);
+    // What the kernel has killed was not killed for a probe, though another run may have been.
+    let by_kernel = last.reason == OOM_KILLED && c.kills < c.restarts;
+    let of_exit = killed.filter(|(t, _, _)| !by_kernel && last.at.since(*t) < backoff::KILLED_NS);
     let untold = killed.is_some() && of_exit.is_none() && is_hushed(f);
     let killed = of_exit.or(killed.filter(|(t, _, _)| untold && ends_alike(c, *t, last)));
     let probe = |kind: &str| super::ready::probe_of(f, &c.name, kind);
@@ -338,6 +331,7 @@ fn crash<'a>(
                 Some(Finding::new(cause::KF705, f).proof(o))
             }
         }
+        _ if last.reason == OOM_KILLED => Some(out_of_memory(f, c, last)),
         // Of a kill by a probe not the Event of the kill may be known, but the failures before it.
         None if (last.code.is_none() && of_late(f, c.liveness.as_ref()))
             || failed_for_each_restart(f, c) =>
@@ -348,7 +342,6 @@ fn crash<'a>(
                 .at_most(Confidence::Likely);
             failing(&c.liveness).map(|(what, e)| x.name("what", &what).proof(e))
         }
-        _ if last.reason == OOM_KILLED => Some(out_of_memory(f, c, last)),
         _ if never_ran(&last.reason) => {
             let named = found.iter().any(|k| {
                 matches!(

@@ -83,6 +83,13 @@ pub(super) fn matched<'a>(
                 // `first` is of the stop of an earlier sandbox, which has been replaced since.
                 _ if next && f.sandbox.is_some_and(|made| made > s.first) => s.at,
                 _ if next => f.since(stage).max(s.first),
+                // Nobody deleted it: it ended when it failed. A pod that is turned away has no other time of it than its start.
+                Stage::Admit if failed && f.deleted.is_none() => {
+                    failed_at(f, s).unwrap_or_else(|| f.since(stage))
+                }
+                Stage::Terminate if failed && f.deleted.is_none() => {
+                    failed_at(f, s).or(s.stated).unwrap_or(s.first)
+                }
                 // After a start it is a new story: of a kubelet that was started anew, or of a container's next start. Where one look
                 // shows it, it began with the end of the last run at the earliest.
                 _ if (Stage::Volumes..=Stage::Create).contains(&stage) && ran_before(f, s) => {
@@ -142,6 +149,15 @@ pub(super) fn matched<'a>(
             (x.since, x.at_least) = (at, false);
         }
     }
+}
+
+/// Returns when the kubelet first told by an Event that the pod has failed for the reason of a signal.
+pub(super) fn failed_at(f: &PodHistory<'_>, s: &Signal<'_>) -> Option<Nanos> {
+    let events = f.view.evidence.telling().filter_map(|o| match &o.body {
+        Body::Event(e) if *e.reason == *s.reason => Some(e.began().unwrap_or(o.stamp.at)),
+        _ => None,
+    });
+    events.min()
 }
 
 /// True when the runtime has failed later at something else for the pod, so that it does answer. Whether the node is ready is not known to who
@@ -318,18 +334,17 @@ fn polish<'a>(
                 x.proofs.push(crate::diagnose::finding::signal_proof(u));
             }
         }
-        cause::KF314 => {
+        cause::KF314 if s.reason.ends_with("Ports") => {
             if let Some(api) = f.api {
-                let wants: Vec<String> = crate::diagnose::scheduler::wanted_labels(&api.spec)
-                    .into_iter()
-                    .map(|(_, w)| w)
-                    .collect();
-                if !wants.is_empty() {
-                    x.names.set(
-                        "detail",
-                        &format!("the pod wants {}", crate::diagnose::text::list(&wants)),
-                    );
-                }
+                super::schedule::ports(cx, api, &[&f.view.node], &mut x);
+            }
+        }
+        cause::KF314 => {
+            let wants = f
+                .api
+                .and_then(|api| crate::diagnose::scheduler::wanted(&api.spec));
+            if let Some(wants) = wants {
+                x.names.set("detail", &format!("the pod wants {wants}"));
             }
         }
         cause::KF911 => super::terminate::who(cx, &mut x, s, f),

@@ -358,6 +358,10 @@ fn ignored<'a>(
             _ => {}
         }
     }
+    // Of one that is deleted they wait for its pods and finalizers, and do not count its generations any more.
+    if standing::there(o).is_some_and(|api| api.deletion.is_some()) {
+        return None;
+    }
     if let Some(x) = uncounted(cx, f, o, children) {
         return Some(x);
     }
@@ -414,13 +418,28 @@ fn ignored<'a>(
             &format!("its generation {new} was not taken up (its status is of generation {seen})"),
         );
     }
-    if let Some(h) = heard {
+    let Some(manager) = manager(o) else {
+        x = x.name("builtin", BUILTIN);
+        let Some(h) = heard else { return Some(x) };
         let runs = h.at > at && cx.now.since(h.at) < limits::LEADER.ns;
         x = x
             .varying(if runs { "renewed" } else { "heard" }, &h.in_words(cx.now))
             .proof_if(h.evidence.as_ref());
-    }
-    Some(x)
+        return Some(x);
+    };
+    let left =
+        format!("spec.managedBy leaves it to {manager}, and no event and no pod of it exist");
+    Some(x.name("changed", &left).name("manager", manager))
+}
+
+/// What works on owners of Kubernetes' own kinds.
+const BUILTIN: &str = "the controller-manager";
+
+/// Who runs a Job in the built-in controller's place, by its `spec.managedBy` (Kubernetes 1.36
+/// `pkg/controller/job/job_controller.go`, `controllerName`).
+fn manager(o: &ObjectState) -> Option<&str> {
+    let manager = o.api.as_ref()?.fact("managedBy")?;
+    (manager != "kubernetes.io/job-controller").then_some(manager)
 }
 
 /// Returns a finding when pods of a ReplicaSet ended and its status still counts them: its controller writes it, and makes new
@@ -433,9 +452,12 @@ fn uncounted<'a>(
 ) -> Option<Finding<'a>> {
     let sets = || std::iter::once(o).chain(children.iter().copied());
     let (set, counted, left, since) = sets().find_map(|set| {
-        if set.object.kind != "ReplicaSet" {
-            return None;
-        }
+        // A StatefulSet counts the pods that end, too (pkg/controller/statefulset/stateful_set_control.go, `updateStatus`).
+        let counts_all = match set.object.kind.as_str() {
+            "ReplicaSet" => false,
+            "StatefulSet" => true,
+            _ => return None,
+        };
         let api = standing::there(set)?;
         let count = |fact: &str| api.fact(fact)?.parse::<usize>().ok();
         let counted = count("statusReplicas").filter(|n| count("replicas") >= Some(*n))?;
@@ -444,8 +466,10 @@ fn uncounted<'a>(
             .iter()
             .filter_map(|uid| cx.world.pod(uid))
             .collect();
-        let ended =
-            |p: &&&Pod| p.gone.is_some() || p.deletion_requested.is_some() || p.phase.is_over();
+        let ended = |p: &&&Pod| {
+            let ends = p.deletion_requested.is_some() || p.phase.is_over();
+            p.gone.is_some() || ends && !counts_all
+        };
         let left = pods.iter().filter(|p| !ended(p)).count();
         let ended = pods.iter().filter(ended);
         let last = ended.filter_map(|p| p.deletion_requested.or(p.gone)).max();
@@ -453,8 +477,17 @@ fn uncounted<'a>(
     })?;
     let coverage = cx.world.coverage();
     let scope = cx.world.selection().scope();
+    // On other nodes, or with other labels, it may have more pods than are looked at.
+    if scope.node.is_some() || !scope.labels.is_empty() || !scope.fields.is_empty() {
+        return None;
+    }
     let followed = |resource: &str| coverage.incomplete(resource, Some(scope), cx.now).is_none();
-    if !followed("pods") || !followed("replicasets") {
+    let kind = if set.object.kind == "ReplicaSet" {
+        "replicasets"
+    } else {
+        "statefulsets"
+    };
+    if !followed("pods") || !followed(kind) {
         return None;
     }
     let heard = heard::controllers(cx);
@@ -463,11 +496,21 @@ fn uncounted<'a>(
     let x = match since {
         Some(since) if cx.now.since(since) >= SILENT_NS => x.since(since),
         None if heard.as_ref().is_some_and(|h| is_away(cx, h)) => x.seen_only(cx.now),
-        _ => return None,
+        // What both lists showed has not changed since.
+        None => {
+            let listed = coverage
+                .newest_list("pods")
+                .max(coverage.newest_list(kind))?;
+            if cx.now.since(listed) < SILENT_NS {
+                return None;
+            }
+            x.seen_only(cx.now)
+        }
+        Some(_) => return None,
     };
     let name = owner_arg(&set.object);
     let changed = format!("{name} still counts {counted} pods, and {left} of them are there");
-    let x = x.name("changed", &changed);
+    let x = x.name("changed", &changed).name("builtin", BUILTIN);
     let x = match super::newest_state(set) {
         Some(e) => x.proof_as(e, format!("{name}, its status says {counted} replicas")),
         None => x,

@@ -9,7 +9,7 @@ use crate::diagnose::signal::{cause_in, unnamed_port};
 use crate::diagnose::text::{list, shorten, span};
 use crate::diagnose::unknown::may_be_listed;
 use crate::diagnose::{Catalogue, Cause, Confidence, Recurrence, State};
-use crate::flow::Stage;
+use crate::flow::{Fact, Stage, line};
 use kflow_model::{
     Body, Nanos,
     pod::{ContainerState, ProbeSpec, WatchEvent},
@@ -110,7 +110,11 @@ pub(super) fn fails_liveness<'h, 'a>(
     let in_a_row = p.at.since(first) <= period * i64::from(count) + LAG_NS;
     // A node that is busy for a moment fails a probe once or twice.
     let often = count >= FAILURES && in_a_row || hushed || c.kills > 0;
-    (often && f.now.since(p.at) <= told).then_some((p, first))
+    // While the kubelet kills it, it is not probed. A kill in the second of the start is of the run before.
+    let is_killed = c
+        .killed
+        .is_some_and(|(at, why, _)| why == KillWhy::Liveness && at > started.plus(SECOND));
+    (often && (is_killed || f.now.since(p.at) <= told)).then_some((p, first))
 }
 
 /// Returns a finding for a container that fails its liveness probe and runs.
@@ -431,9 +435,23 @@ fn lag<'a>(cx: Context<'a>, f: &PodHistory<'a>, found: &mut Vec<Finding<'a>>) {
         if cx.now.since(started) < LAG_NS || f.awaits_hook(c) || was_read_before(cx, f, started) {
             continue;
         }
-        let x = Finding::new(cause::KF806, f);
+        // `failed to patch status "{…}" for pod "ns"/"name": …`
+        let refused = f.view.evidence.iter().rev().find_map(|o| match &o.body {
+            Body::Log(l) => {
+                let is_refused = line(l)?.fact() == Fact::StatusRefused;
+                let why = l
+                    .error
+                    .rsplit_once("\": ")
+                    .map_or(l.error.as_str(), |(_, why)| why);
+                (is_refused && o.stamp.at >= started).then_some((o, why))
+            }
+            _ => None,
+        });
+        let what = refused.map_or("", |(_, why)| why);
+        let x = Finding::new(cause::KF806, f).name("what", what);
         found.push(
             x.container(&c.name)
+                .proof_if(refused.map(|(o, _)| o))
                 .varying("running", &span(cx.now.since(started)))
                 .since(started)
                 // Without the tap the start is known from an Event alone, whose time has whole seconds

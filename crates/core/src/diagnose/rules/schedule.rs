@@ -324,14 +324,8 @@ fn explain(
             }
         }
         cause::KF209 => {
-            let ports: Vec<String> = pod
-                .spec
-                .containers
-                .iter()
-                .flat_map(|c| c.host_ports.iter().map(i32::to_string))
-                .collect();
-            x.names.set("ports", &list(&ports));
-            x.names.set("holder", &list(&holders(cx, pod, &nodes)));
+            let nodes: Vec<&Text> = nodes.iter().map(|n| &n.name).collect();
+            ports(cx, pod, &nodes, x);
         }
         cause::KF213 => {
             let claims = claims_of(pod);
@@ -368,20 +362,22 @@ fn explain(
     x.names.set("nodes", &clause.nodes.to_string());
 }
 
-/// Returns the pods on these nodes that have a host port which the pod asks for, with their nodes.
-fn holders(cx: Context<'_>, pod: &PodSeen, nodes: &[&NodeSeen]) -> Vec<String> {
+/// Names the host ports that a pod asks for, and the pods that have them on these nodes.
+pub(super) fn ports(cx: Context<'_>, pod: &PodSeen, nodes: &[&Text], x: &mut Finding<'_>) {
     let containers = pod.spec.containers.iter().chain(&pod.spec.init_containers);
     let wanted: Vec<i32> = containers.flat_map(|c| c.host_ports.clone()).collect();
     let mut found = Vec::new();
     for node in nodes {
         for port in &wanted {
-            let pods = cx.shared.holders(cx.world, &node.name, *port);
-            found.extend(pods.iter().map(|pod| format!("{pod} on {}", node.name)));
+            let pods = cx.shared.holders(cx.world, node, *port);
+            found.extend(pods.iter().map(|pod| format!("{pod} on {node}")));
         }
     }
     // A pod may have several of the ports.
     found.dedup();
-    found
+    let wanted: Vec<String> = wanted.iter().map(i32::to_string).collect();
+    x.names.set("ports", &list(&wanted));
+    x.names.set("holder", &list(&found));
 }
 
 /// Adds what Volcano says of the pod's group: it is named after the pod's controller, or else the pod (`podgroup-UID`;

@@ -1,5 +1,6 @@
 //! Pods that were deleted and still exist.
 
+use super::matched::failed_at;
 use super::{Context, admit, image, waits};
 use crate::diagnose::cause;
 use crate::diagnose::finding::{Finding, node_of};
@@ -11,7 +12,7 @@ use crate::diagnose::text::{list, span};
 use crate::diagnose::{Confidence, State};
 use crate::flow::Stage;
 use kflow_model::cri::method;
-use kflow_model::pod::{PodPhase, WatchEvent};
+use kflow_model::pod::{PodPhase, PodSeen, WatchEvent};
 use kflow_model::scope::is_uid;
 use kflow_model::{
     Body, Nanos, PodUid, Source, pod::ContainerState, stamp::SECOND, units::seconds,
@@ -189,7 +190,9 @@ fn unreported<'a>(
         );
         return;
     }
-    if !late {
+    // The kubelet has said that the pod's containers have ended, and that is all that it has to do: others keep the object.
+    let confirmed = |p: &PodSeen| p.status.phase.is_over() && !p.finalizers.is_empty();
+    if !late || f.api.is_some_and(confirmed) {
         return;
     }
     let marked = cx
@@ -573,7 +576,7 @@ pub(super) fn who(cx: Context<'_>, x: &mut Finding<'_>, s: &Signal<'_>, f: &PodH
         let exits = f.containers.iter().filter_map(|c| c.exits.last());
         exits.filter(|e| !e.was_before).map(|e| e.at).max()
     };
-    match s.stated.or(told).or_else(ended) {
+    match failed_at(f, s).or(s.stated).or(told).or_else(ended) {
         Some(at) => x.since = at,
         None => (x.since, x.at_least) = (s.at, true),
     }

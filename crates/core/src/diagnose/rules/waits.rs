@@ -351,8 +351,9 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
             !f.is_ephemeral(&c.name)
                 && match c.status.map(|s| &s.state) {
                     Some(ContainerState::Running { .. }) => c.stopped.is_none(),
-                    Some(_) => false,
-                    None => c.runs() && c.stopped.is_none(),
+                    Some(ContainerState::Terminated(_)) => false,
+                    // While its postStart hook runs, the status of a container that runs says that it is created.
+                    Some(ContainerState::Waiting { .. }) | None => c.runs() && c.stopped.is_none(),
                 }
         })
         .map(|c| c.name.as_str())
@@ -394,10 +395,15 @@ fn deleted<'a>(cx: Context<'a>, f: &PodHistory<'a>) -> Option<Finding<'a>> {
         (x.name("what", &what), deleted, patience)
     };
     // A kubelet that waits for the pod's volumes begins to stop the pod only when that wait ends (seen with 1.27):
-    // answered calls then show progress.
-    let moves = f
-        .answered
-        .is_some_and(|at| cx.now.since(at) < limits::MOVES.ns);
+    // answered calls then show progress. At a container that runs it looks all the time.
+    let moved = if running.is_empty() {
+        f.answered
+    } else {
+        let steps = f.view.timeline.spans.iter();
+        let steps = steps.filter(|s| s.stage == Stage::Terminate);
+        steps.filter_map(|s| s.end).map(|end| end.at).max()
+    };
+    let moves = moved.is_some_and(|at| cx.now.since(at) < limits::MOVES.ns);
     if cx.now.since(since) < patience || moves {
         return None;
     }

@@ -81,6 +81,7 @@ pub(super) const TABLE: &[(&str, Facts)] = &[
             ("completionTime", "/status/completionTime"),
             ("completions", "/spec/completions"),
             ("failed", "/status/failed"),
+            ("managedBy", "/spec/managedBy"),
             ("parallelism", "/spec/parallelism"),
             // Kueue's (pkg/controller/constants/constants.go, QueueLabel).
             ("queue", "/metadata/labels/kueue.x-k8s.io~1queue-name"),

@@ -9,10 +9,16 @@ use crate::correlate::derive::span::{edge, event_edge, narrow};
 use crate::flow::{Fact, Stage, event};
 use crate::timeline::{Certainty, Edge, Outcome, Span, SpanIndex};
 use kflow_model::cri::method;
-use kflow_model::{Evidence, Text};
+use kflow_model::event::is_hushed;
+use kflow_model::pod::{ContainerState, PodSeen};
+use kflow_model::stamp::{MILLI, SECOND};
+use kflow_model::{Body, Evidence, Nanos, Text};
 
 /// Longest time between an Event and the call that it announces, ns; measured: at most 0.03 s (S1-basics).
-const BESIDE_NS: i64 = 50 * kflow_model::stamp::MILLI;
+const BESIDE_NS: i64 = 50 * MILLI;
+/// A status keeps the failure of the last pull while the next one runs. A pull that was announced so long before has most likely
+/// failed too, ns: those before it, whose Events the kubelet did send, took seconds.
+const KEPT_NS: i64 = 60 * SECOND;
 
 /// Name and attempt of the container that an image is looked up or pulled for; the request contains only the image.
 ///
@@ -176,6 +182,14 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
             .skip(i + 1)
             .take_while(|(_, x)| !(x.reason == "Pulling" && x.container == e.container))
             .find(|(_, x)| x.container == e.container);
+        let mut later = events.iter().skip(i + 1);
+        let is_last = later.all(|(_, x)| x.container != e.container);
+        let called = |(c, at, _): &(Text, Edge, SpanIndex)| {
+            (*c == e.container || c.is_empty()) && at.at.plus(BESIDE_NS) >= o.stamp.at
+        };
+        let untold = (is_last && !pulls.iter().any(called))
+            .then(|| failed_untold(b, &e.container, o.stamp.at))
+            .flatten();
         let mut evidence = vec![(*o).clone()];
         evidence.extend(end.map(|(o, _)| (*o).clone()));
         // A repeated Event has only a whole second; the call within the step narrows it.
@@ -212,6 +226,11 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
                 s.outcome = Outcome::Error;
             }
             s.message.clone_from(&x.message);
+        } else if let Some((state, message)) = untold {
+            s.end = Some(edge(state));
+            s.evidence.push(state.clone());
+            s.outcome = Outcome::Error;
+            s.message.clone_from(message);
         } else if let Some(at) = b.view.gone {
             s.end = Some(Edge { at, precision: 1 });
             s.outcome = Outcome::Cancelled;
@@ -257,6 +276,53 @@ fn ensure(b: &mut Build<'_>, pulls: &[(Text, Edge, SpanIndex)]) {
     }
 }
 
+/// Returns the message of a status in which a container waits because its image could not be pulled.
+fn pull_failed<'a>(pod: &'a PodSeen, container: &Text) -> Option<&'a Text> {
+    let status = pod.statuses().find(|s| s.name == *container)?;
+    match &status.state {
+        ContainerState::Waiting { reason, message }
+            if matches!(reason.as_str(), "ErrImagePull" | "ImagePullBackOff") =>
+        {
+            Some(message)
+        }
+        _ => None,
+    }
+}
+
+/// Returns the status that shows that a pull which was announced at `since` has failed, where the kubelet sends no Event of that any
+/// more, with its message: the first one whose reason differs from that before the pull, or the newest one long after it.
+fn failed_untold<'a>(
+    b: &Build<'a>,
+    container: &Text,
+    since: Nanos,
+) -> Option<(&'a Evidence, &'a Text)> {
+    let f = b.seen;
+    if !is_hushed(f.events.iter().map(|(_, e)| *e)) {
+        return None;
+    }
+    let reason = |p: &PodSeen| {
+        let status = p.statuses().find(|s| s.name == *container)?;
+        Some(match &status.state {
+            ContainerState::Waiting { reason, .. } => reason.clone(),
+            _ => Text::default(),
+        })
+    };
+    let (before, after): (Vec<_>, Vec<_>) = f
+        .states
+        .iter()
+        .copied()
+        .partition(|(o, _)| o.stamp.at < since);
+    let shown = before.last().and_then(|(_, p)| reason(p));
+    let changed = after.iter().find(|(_, p)| {
+        pull_failed(p, container).is_some() && shown.is_some() && reason(p) != shown
+    });
+    let kept = after
+        .last()
+        .filter(|(o, _)| o.stamp.at.since(since) > KEPT_NS);
+    let (o, p) = changed.or(kept)?;
+    Some((o, pull_failed(p, container)?))
+}
+
 /// Adds the waits between a failed pull and the next attempt.
 fn back_off(b: &mut Build<'_>) {
     let f = b.seen;
@@ -298,8 +364,14 @@ fn back_off(b: &mut Build<'_>) {
                 e.container == *container && x.stamp.at.plus(kflow_model::stamp::SECOND) >= at.at
             });
             let next = begun.iter().find(|(x, _)| x.at > at.at);
-            let Some((t, e)) = told else { continue };
-            let mut evidence = vec![o.clone(), (*t).clone()];
+            let (mut evidence, message) = match (told, &o.body) {
+                (Some((t, e)), _) => (vec![o.clone(), (*t).clone()], &e.message),
+                (None, Body::Pod(p)) => match pull_failed(p, container) {
+                    Some(message) => (vec![o.clone()], message),
+                    None => continue,
+                },
+                (None, _) => continue,
+            };
             evidence.extend(next.map(|(_, o)| o.clone()));
             let end = next.map(|(x, _)| *x).or_else(|| {
                 b.view
@@ -317,7 +389,7 @@ fn back_off(b: &mut Build<'_>) {
             );
             s.container.clone_from(container);
             s.attempt = n;
-            s.message.clone_from(&e.message);
+            s.message.clone_from(message);
             if next.is_none() && end.is_some() {
                 s.outcome = Outcome::Cancelled;
             }
